@@ -16,6 +16,8 @@ from datetime import date
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks.collectives import CASES as COLLECTIVES
+
 ONE_TRILLION = "scenarios/training/megatron-1t.yaml"
 SERVING = "scenarios/serving/quickstart.yaml"
 TWO_JOBS = "benchmarks/two_jobs.yaml"
@@ -37,6 +39,18 @@ CASES: dict[str, tuple[float, list[str]]] = {
             "cluster.nodes=16384",
             "training.parallel.dp=256",
             "training.global_batch=131072",
+            "--quiet",
+        ],
+    ),
+    "the same on 1,048,576 devices, fold: tiers, in 700 MB": (
+        6.0,
+        [
+            "run",
+            ONE_TRILLION,
+            "cluster.nodes=131072",
+            "training.parallel.dp=2048",
+            "training.global_batch=1048576",
+            "fold=tiers",
             "--quiet",
         ],
     ),
@@ -85,6 +99,9 @@ CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
 }
 """What is measured: the target in CPU seconds, and the arguments."""
+COMMANDS = {what: (target, ["simulator", *command]) for what, (target, command) in CASES.items()}
+COMMANDS |= {what: (target, ["benchmarks.collectives", name]) for name, (what, target) in COLLECTIVES.items()}
+"""The same as modules with arguments, and collectives by themselves."""
 
 
 SWEEP = [
@@ -114,7 +131,7 @@ def measure(arguments: list[str]) -> tuple[float, float]:
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True);"
         "u = resource.getrusage(resource.RUSAGE_CHILDREN); print(u.ru_utime + u.ru_stime, u.ru_maxrss / 1e3)"
     )
-    command = [sys.executable, "-c", code, sys.executable, "-m", "simulator", *arguments]
+    command = [sys.executable, "-c", code, sys.executable, "-m", *arguments]
     # As users run it: modules are compiled once.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     out = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
@@ -131,7 +148,7 @@ def machine() -> str:
 def sweep() -> str:
     """A line for the sweep: wall-clock and CPU seconds on two processes, and the largest of them."""
     begin = perf_counter()
-    seconds, megabytes = measure(SWEEP)
+    seconds, megabytes = measure(["simulator", *SWEEP])
     wall = perf_counter() - begin
     each = seconds / 1000
     return (
@@ -143,7 +160,7 @@ def sweep() -> str:
 def cases() -> str:
     """The table of all cases, best of three for the short ones."""
     lines = ["| what | CPU s | memory | target |", "| --- | --- | --- | --- |"]
-    for what, (target, command) in CASES.items():
+    for what, (target, command) in COMMANDS.items():
         runs = [measure(command) for _ in range(1 if target > 10 else 3)]
         seconds, megabytes = min(runs)
         lines.append(f"| {what} | {seconds:.2f} | {megabytes:.0f} MB | {target:g} s |")

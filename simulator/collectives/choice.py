@@ -18,6 +18,7 @@ from simulator.collectives.algorithms import ALGORITHMS, EXCHANGES
 from simulator.collectives.demand import LinkDemand, demand_of
 from simulator.collectives.environment import OPERATIONS as RESTRICTED
 from simulator.collectives.environment import in_environment
+from simulator.collectives.link_range import LinkRange
 from simulator.collectives.occupied import Occupied, occupied
 from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement, placements
@@ -294,20 +295,17 @@ def _alone(choice: Choice, fabric: Fabric) -> int:
 def _beside(choices: list[Choice], fabric: Fabric) -> int:
     """Ticks until the last of all groups is done, on links as the hardware promises them."""
     ticks = [rounded(choice.rate.launch) for choice in choices]
-    for load, sharing in in_step(choices, fabric):
+    for load, sharing in in_step(choices):
         for choice, demand in sharing:
             repeat = demand.phase.repeat
-            busy = demand.busiest(load / (repeat * fabric.rated), fabric.first_outer)
+            busy = demand.busiest(load.over(fabric.rated, repeat), fabric.first_outer)
             place = choices.index(choice)
             ticks[place] = ticks[place] + repeat * choice.rate.step_ticks(demand, busy)
     return max(int(np.max(own)) for own in ticks)
 
 
-def in_step(choices: list[Choice], fabric: Fabric) -> Iterator[tuple[Floats, list[tuple[Choice, LinkDemand]]]]:
+def in_step(choices: list[Choice]) -> Iterator[tuple[LinkRange, list[tuple[Choice, LinkDemand]]]]:
     """Phase by phase: bytes on each link in the whole phase, for a size of one byte, and the choices in it."""
     for demands in zip_longest(*(choice.demands for choice in choices)):
         sharing = [(choice, demand) for choice, demand in zip(choices, demands, strict=True) if demand is not None]
-        load = np.zeros(len(fabric.capacity))
-        for _, demand in sharing:
-            load += demand.load(fabric) * demand.phase.repeat
-        yield load, sharing
+        yield LinkRange.total([demand.load().times(demand.phase.repeat) for _, demand in sharing]), sharing

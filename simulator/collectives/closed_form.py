@@ -9,11 +9,13 @@ so their bytes on shared links add up. Which algorithm and protocol run is the p
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.choice import in_step
+from simulator.collectives.link_range import LinkRange
 from simulator.collectives.plan import Plan, plan
 from simulator.collectives.rate import rounded
 from simulator.collectives.routing import Routing
@@ -31,11 +33,9 @@ class CollectiveCost:
     plan: Plan
     ticks: Ints
     """Of each group; (groups,)."""
-    load: Floats
-    """Bytes that each link carries for all groups together; (links,)."""
     moving: Ints
     """Of the ticks, those in which bytes move; the others are launch and hops; (groups,)."""
-    bottleneck: Ints
+    bottleneck: NDArray[np.int16]
     """Kind of link (index into `Fabric.kinds`) that decides the rate for most of that time, -1 for none; (groups,)."""
 
     @property
@@ -48,10 +48,37 @@ class CollectiveCost:
         """Ticks until the last group is done."""
         return int(self.ticks.max(initial=0))
 
-    def carried(self, runs: Floats) -> Floats:
-        """Bytes on each link when each group runs the collective so often; (groups,) to (links,)."""
-        alike = len(runs) > 0 and bool((runs == runs[0]).all())
-        return self.load * runs[0] if alike else self.plan.carried(runs)
+    @property
+    def carries(self) -> LinkRange:
+        """Bytes that links carry for all groups together, added up when asked for: they are many."""
+        phases = in_step(list(self.plan.choices))
+        return LinkRange.total([load.times(self.plan.size_bytes) for load, _ in phases])
+
+    @property
+    def load(self) -> Floats:
+        """Bytes that each link carries for all groups together; (links,)."""
+        return self.carries.everywhere(len(self.plan.fabric.capacity))
+
+    def carried(self, runs: Floats) -> LinkRange:
+        """Bytes on links when each group, (groups,), runs the collective so often."""
+        return self.carries.times(float(runs[0])) if _alike(runs) else self.plan.carried(runs)
+
+    def carried_at(self, link: int, runs: Floats) -> float:
+        """Of `carried`, the bytes on one link."""
+        if not _alike(runs):
+            return self.plan.carried_at(link, runs)
+        total = 0.0
+        for sharing in zip_longest(*(choice.demands for choice in self.plan.choices)):
+            phase = 0.0
+            for demand in sharing:
+                phase += demand.load_at(link) * demand.phase.repeat if demand is not None else 0.0
+            total += phase * self.plan.size_bytes
+        return total * float(runs[0])
+
+
+def _alike(runs: Floats) -> bool:
+    """Whether all groups run equally often."""
+    return len(runs) > 0 and bool((runs == runs[0]).all())
 
 
 def cost_of(
@@ -71,13 +98,12 @@ def cost(plan: Plan) -> CollectiveCost:
     """The closed form of a plan."""
     fabric, groups = plan.fabric, len(plan.groups)
     ticks, moving = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
-    bottleneck, total = np.full(groups, -1), np.zeros(len(fabric.capacity))
+    bottleneck = np.full(groups, -1, np.int16)
     held = {id(choice): Counter[int]() for choice in plan.choices}
-    for load, sharing in in_step(list(plan.choices), fabric):
-        total += load * plan.size_bytes
+    for load, sharing in in_step(list(plan.choices)):
         for choice, demand in sharing:
             repeat = demand.phase.repeat
-            seconds = load / (repeat * fabric.capacity)
+            seconds = load.over(fabric.capacity, repeat)
             busy = demand.busiest(seconds, fabric.first_outer)
             part = repeat * rounded(choice.rate.moving(busy))
             ticks[choice.rows] += repeat * choice.rate.step_ticks(demand, busy)
@@ -88,4 +114,4 @@ def cost(plan: Plan) -> CollectiveCost:
     for choice in plan.choices:
         ticks[choice.rows] += rounded(choice.rate.launch)
         bottleneck[choice.rows] = held[id(choice)].most_common(1)[0][0]
-    return CollectiveCost(plan, ticks, total, moving, bottleneck)
+    return CollectiveCost(plan, ticks, moving, bottleneck)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.collectives.link_range import LinkRange
 from simulator.collectives.phase import Phase, to_ranks
+from simulator.collectives.ways import Ways, averages, found_ways, hops_of
 from simulator.fabric import Fabric
 from simulator.fabric.fabric import NETWORK
 
@@ -19,66 +21,90 @@ class LinkDemand:
 
     phase: Phase
     """Over positions and shares of the size; or over ranks and bytes, where made for a plan."""
-    paths: Ints
-    """Links of all transfers, group after group; (longest way, groups * transfers)."""
-    wire: tuple[Floats, Floats]
-    """Seconds of wire of the average transfer inside nodes and between them; (groups,) each."""
+    ways: Ways
+    """Of all transfers, group after group."""
+
+    @property
+    def paths(self) -> Ints:
+        """Links of all transfers, group after group, padded with -1; (longest way, groups * transfers)."""
+        return self.ways.matrix
+
+    @property
+    def wire(self) -> tuple[Floats, Floats]:
+        """Seconds of wire of the average transfer inside nodes and between them; (groups,) each."""
+        return self.ways.wire
 
     @property
     def groups(self) -> int:
         """How many groups run the phase."""
-        return len(self.wire[0])
+        return len(self.ways.wire[0])
 
-    def load(self, fabric: Fabric, weights: Floats | None = None) -> Floats:
-        """Bytes on each link in one repetition, for a collective of one byte, or of `weights` (groups,); (links,)."""
-        sizes = np.tile(self.phase.size, self.groups) if weights is None else np.outer(weights, self.phase.size).ravel()
-        total = np.zeros(len(fabric.capacity))
-        for links in self.paths:
-            used = np.flatnonzero(links >= 0)
-            if len(used):
-                link = links[used]
-                first = int(link.min())  # most ways lead over links of one kind, which are neighbours
-                load = np.bincount(link - first, sizes[used])
-                total[first : first + len(load)] += load
+    def load(self, weights: Floats | None = None) -> LinkRange:
+        """Bytes on each link in one repetition, for a collective of one byte, or of `weights` (groups,)."""
+        hops = self.ways.hops
+        if not hops:
+            return LinkRange(0, np.zeros(0))
+        if weights is None:
+            sizes = self.phase.size if self.groups == 1 else np.tile(self.phase.size, self.groups)
+        else:
+            sizes = np.outer(weights, self.phase.size).ravel()
+        return LinkRange.total([LinkRange(hop.low, hop.summed(sizes)) for hop in hops])
+
+    def load_at(self, link: int, weights: Floats | None = None) -> float:
+        """Of `load`, the bytes on one link."""
+        total, each = 0.0, self.phase.size
+        for _, flows in self.ways.on(link):
+            size = each[flows % len(each)]
+            size = size if weights is None else weights[flows // len(each)] * size
+            total += float(np.bincount(np.zeros(len(flows), np.int64), size)[0])
         return total
 
     def sparse(self) -> dict[int, tuple[float, int]]:
         """(bytes, transfers) of each link that is used in one repetition, for a collective of one byte."""
-        sizes = np.broadcast_to(np.tile(self.phase.size, self.groups), self.paths.shape)
-        used = self.paths >= 0
-        links, which = np.unique(self.paths[used], return_inverse=True)
-        load = np.bincount(which.reshape(-1), sizes[used], len(links))
+        sizes = np.tile(self.phase.size, self.groups)
+        used = np.concatenate([np.zeros(0, np.int64), *(hop.link for hop in self.ways.hops)])
+        size = np.concatenate([np.zeros(0), *(hop.of(sizes) for hop in self.ways.hops)])
+        links, which = np.unique(used, return_inverse=True)
+        load = np.bincount(which.reshape(-1), size, len(links))
         flows = np.bincount(which.reshape(-1), minlength=len(links))
         return {
             link: (size, count) for link, size, count in zip(*map(np.ndarray.tolist, (links, load, flows)), strict=True)
         }
 
-    def busiest(self, seconds: Floats, first_outer: int) -> tuple[Floats, Floats]:
-        """Longest of `seconds` (links,) that a group meets inside nodes and between them; (groups,) each."""
-        inside, outside = np.zeros((2, len(seconds) + 1))  # the last for the padding of ways
-        inside[:first_outer], outside[first_outer:-1] = seconds[:first_outer], seconds[first_outer:]
-        return self._longest(inside), self._longest(outside)
+    def busiest(self, seconds: LinkRange, first_outer: int) -> tuple[Floats, Floats]:
+        """Longest of `seconds` of links that a group meets inside nodes and between them; (groups,) each."""
+        return self._longest(seconds, 0, first_outer), self._longest(seconds, first_outer, seconds.stop)
 
     def alone(self, fabric: Fabric) -> tuple[Floats, Floats]:
         """`busiest` of links that carry nothing else, for a collective of one byte."""
-        return self.busiest(self.load(fabric) / fabric.capacity, fabric.first_outer)
+        return self.busiest(self.load().over(fabric.capacity), fabric.first_outer)
 
-    def slowest_link(self, group: int, seconds: Floats, per_byte: tuple[float, float], first_outer: int) -> int:
-        """Of the links that a group uses, the one with the most of `seconds` (links,) times what a byte takes of links
-        inside nodes and between them; -1 where it uses none."""
-        links = self.paths.reshape(len(self.paths), self.groups, -1)[:, group].ravel()
-        taken = np.append(seconds, -1.0)[links] * np.where(links >= first_outer, per_byte[1], per_byte[0])
+    def slowest_link(self, group: int, seconds: LinkRange, per_byte: tuple[float, float], first_outer: int) -> int:
+        """Of the links that a group uses, the one with the most of `seconds` times what a byte takes of links inside
+        nodes and between them; -1 where it uses none."""
+        links = np.concatenate([np.zeros(0, np.int64), *self.ways.of_group(group)])
+        if not len(links):
+            return -1
+        taken = seconds.values[links - seconds.first] * np.where(links >= first_outer, per_byte[1], per_byte[0])
         return int(links[np.argmax(taken)])
 
     def planned(self, fabric: Fabric) -> tuple[Floats, Floats]:
         """`alone` as a library plans with it, which knows nothing of slow links."""
-        return self.busiest(self.load(fabric) / fabric.rated, fabric.first_outer)
+        return self.busiest(self.load().over(fabric.rated), fabric.first_outer)
 
-    def _longest(self, seconds: Floats) -> Floats:
-        """Longest of `seconds` (links + 1,), the last for the padding, by group."""
-        worst = seconds[self.paths[0]]
-        for links in self.paths[1:]:
-            np.maximum(worst, seconds[links], out=worst)
+    def _longest(self, seconds: LinkRange, low: int, stop: int) -> Floats:
+        """Longest of `seconds` of links from `low` up to `stop`, by group."""
+        worst = np.zeros(self.ways.transfers)
+        for hop in self.ways.hops:
+            if hop.low >= stop or hop.high < low:
+                continue
+            taken = seconds.values[hop.link - seconds.first]
+            if hop.low < low or hop.high >= stop:
+                taken = np.where((hop.link >= low) & (hop.link < stop), taken, 0.0)
+            if hop.flow is None:
+                np.maximum(worst, taken, out=worst)
+            else:
+                worst[hop.flow] = np.maximum(worst[hop.flow], taken)
         longest: Floats = worst.reshape(self.groups, -1).max(axis=1)
         return longest
 
@@ -100,13 +126,11 @@ def _demand(phase: Phase, src: Ints, dst: Ints, fabric: Fabric, parts: int) -> L
     """The demand of transfers between ranks, (groups, transfers) each, of `parts` flows in a row."""
     if (phase.src <= NETWORK).any() or (phase.dst <= NETWORK).any():
         paths, seconds = _through_network(src, dst, fabric, parts)
-    else:
-        ways = fabric.outer if phase.cards else fabric.paths
-        paths = ways(src.ravel(), dst.ravel(), parts)
-        seconds = fabric.path_latency(paths)
-    outer = (paths >= fabric.first_outer).any(axis=0).reshape(len(src), -1)
-    seconds = seconds.reshape(len(src), -1)
-    return LinkDemand(phase, paths, (_average(seconds, ~outer), _average(seconds, outer)))
+        outer = (paths >= fabric.first_outer).any(axis=0).reshape(len(src), -1)
+        wire = averages(seconds.reshape(len(src), -1), outer)
+        hops = tuple(hop for hop in hops_of(paths) if hop is not None)
+        return LinkDemand(phase, Ways(hops, src.size, wire))
+    return LinkDemand(phase, found_ways(src, dst, fabric, parts, phase.cards))
 
 
 def _through_network(src: Ints, dst: Ints, fabric: Fabric, parts: int) -> tuple[Ints, Floats]:
@@ -125,9 +149,3 @@ def _through_network(src: Ints, dst: Ints, fabric: Fabric, parts: int) -> tuple[
     for which, ways, wire in found:
         paths[: len(ways), which], seconds[which] = ways, wire
     return paths, seconds
-
-
-def _average(seconds: Floats, chosen: NDArray[np.bool_]) -> Floats:
-    """Mean of the chosen ones of each row, 0 where none is."""
-    mean: Floats = (seconds * chosen).sum(axis=1) / np.maximum(chosen.sum(axis=1), 1)
-    return mean

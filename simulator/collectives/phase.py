@@ -61,8 +61,8 @@ class Phase:
 
 def to_ranks(groups: Ints, positions: Ints) -> Ints:
     """Ranks of positions in groups (..., n), SWITCH kept; shape (..., positions)."""
-    ranks: Ints = np.where(positions < 0, positions, groups[..., positions])
-    return ranks
+    ranks: Ints = groups[..., positions]
+    return np.where(positions < 0, positions, ranks) if positions.min(initial=0) < 0 else ranks
 
 
 def phase(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.choice import Choice, choose
 from simulator.collectives.demand import LinkDemand, demand_of_ranks
+from simulator.collectives.link_range import LinkRange
 from simulator.collectives.phase import Phase
 from simulator.collectives.routing import Routing
 from simulator.engine.tape import Activity, Use
@@ -62,22 +63,30 @@ class Plan:
         choice, _ = self.choice(group)
         return tuple(demand.phase.bind(self.groups[group], self.size_bytes) for demand in choice.demands)
 
-    def carried(self, runs: Floats) -> Floats:
-        """Bytes on each link when each group runs the collective so often; (groups,) to (links,)."""
-        total = np.zeros(len(self.fabric.capacity))
+    def carried(self, runs: Floats) -> LinkRange:
+        """Bytes on links when each group, (groups,), runs the collective so often."""
+        loads = list[LinkRange]()
+        for choice in self.choices:
+            weights = runs[choice.rows]
+            if weights.any():
+                loads += [demand.load(weights * (demand.phase.repeat * self.size_bytes)) for demand in choice.demands]
+        return LinkRange.total(loads)
+
+    def carried_at(self, link: int, runs: Floats) -> float:
+        """Of `carried`, the bytes on one link."""
+        total = 0.0
         for choice in self.choices:
             weights = runs[choice.rows]
             if weights.any():
                 for demand in choice.demands:
-                    total += demand.load(self.fabric, weights * (demand.phase.repeat * self.size_bytes))
+                    total += demand.load_at(link, weights * (demand.phase.repeat * self.size_bytes))
         return total
 
     def flows(self) -> Ints:
         """Transfers over each link when all groups run the collective at once; (links,)."""
         total = np.zeros(len(self.fabric.capacity), np.int64)
-        for choice in self.choices:
-            for demand in choice.demands:
-                total += np.bincount(demand.paths[demand.paths >= 0], minlength=len(total))
+        for hop in (hop for choice in self.choices for demand in choice.demands for hop in demand.ways.hops):
+            total += np.bincount(hop.link, minlength=len(total))
         return total
 
     def users(self, link: int) -> Ints:
@@ -85,8 +94,7 @@ class Plan:
         found = [np.zeros(0, np.int64)]
         for choice in self.choices:
             for demand in choice.demands:
-                used = (demand.paths == link).any(axis=0).reshape(demand.groups, -1).any(axis=1)
-                found.append(choice.rows[used])
+                found += [choice.rows[flows // len(demand.phase.size)] for _, flows in demand.ways.on(link)]
         return np.unique(np.concatenate(found))
 
 
@@ -119,7 +127,7 @@ def plan(
         known = (*OPERATIONS, *EXCHANGED)
         raise InputError(Problem(f"unknown collective `{operation}`", hint=nearest(operation, known)))
     ranks = np.atleast_2d(np.asarray(groups, np.int64))
-    ranks = ranks if operation == "send" else np.sort(ranks, axis=-1)
+    ranks = ranks if operation == "send" or bool((ranks[:, 1:] > ranks[:, :-1]).all()) else np.sort(ranks, axis=-1)
     if ranks.shape[1] < 2 or ranks.size == 0 or size_bytes <= 0:
         return Plan(operation, size_bytes, ranks, (), fabric)
     choices = choose(operation, ranks, size_bytes, fabric, profile, algorithm, routing)

@@ -9,7 +9,8 @@ library makes of them is a collective profile's business.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +84,8 @@ class Fabric:
     """How switches between nodes add up; None where they do not."""
     links: LinkNames = field(init=False)
     """Names of the links."""
+    known: "WeakValueDictionary[tuple[object, ...], Any]" = field(init=False, default_factory=WeakValueDictionary)
+    """Ways that were found, as long as anything holds them; whose they are is the finder's business."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", LinkNames(self))
@@ -281,30 +284,29 @@ class Fabric:
 
 def build(cluster: Cluster) -> Fabric:
     """The fabric of a cluster; InputError where its parts do not fit (a torus of another size, nodes without cards)."""
-    kind = NETWORKS.get(cluster.network.kind, "cluster.network.kind")
-    if cluster.more_nodes and not kind.joins_kinds:
+    builder = NETWORKS.get(cluster.network.kind, "cluster.network.kind")
+    if cluster.more_nodes and not builder.joins_kinds:
         message = f"a network of kind `{cluster.network.kind}` joins equal nodes only"
         hint = "leave `more_nodes` out, or write a network of kind `tree`"
         raise InputError(Problem(message, path="cluster.more_nodes", hint=hint))
-    network, nodes = kind.build(cluster), _nodes(cluster)
-    following = nodes[-1].stop_link
-    capacity = [np.tile(kind.links.capacity, kind.nodes) for kind in nodes]
-    latency = [np.tile(kind.links.latency, kind.nodes) for kind in nodes]
-    kinds, starts = ["scale-up"], [0]
-    for name, count, block_capacity, block_latency in network.blocks:
-        capacity.append(block_capacity)
-        latency.append(block_latency)
-        kinds.append(name)
-        starts.append(following)
-        following += count
+    network, nodes = builder.build(cluster), _nodes(cluster)
+    blocks = network.blocks
+    sizes = [nodes[-1].stop_link, *(count for _, count, _, _ in blocks)]
+    capacity, latency = np.empty(sum(sizes)), np.empty(sum(sizes))
+    for kind in nodes:
+        for whole, each in ((capacity, kind.links.capacity), (latency, kind.links.latency)):
+            whole[kind.first_link : kind.stop_link].reshape(kind.nodes, -1)[:] = each
+    starts = [0, *np.cumsum(sizes)[:-1].tolist()]
+    for start, (_, count, block_capacity, block_latency) in zip(starts[1:], blocks, strict=True):
+        capacity[start : start + count], latency[start : start + count] = block_capacity, block_latency
     return Fabric(
         numbering=cluster.numbering,
         nodes=nodes,
         network=network,
-        kinds=tuple(kinds),
+        kinds=("scale-up", *(name for name, *_ in blocks)),
         block_start=tuple(starts),
-        capacity=np.concatenate(capacity),
-        latency=np.concatenate(latency),
+        capacity=capacity,
+        latency=latency,
         reduction=cluster.network.switch_reduction,
     )
 

@@ -370,17 +370,23 @@ class StepCosts:
         sends = tuple(map(self.sends, self.shapes))
         calls = _Calls(inside, *lists, sends, self.embedding(), self.together(), self.updating)
         known, chains = self.network.priced, len(self.network.chains)
-        paid = {comm: known[comm].ticks for comm in calls.all() if comm in known}
-        rows = np.concatenate([*paid.values(), np.zeros((chains, 1), np.int64)], axis=1)
+        asked = [known[comm] for comm in dict.fromkeys(calls.all()) if comm in known]
         spread = 0.0
         if fold == "tiers":
-            spread, rows = spread_of(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
-            paid = {comm: worst(ticks) for comm, ticks in paid.items()}
+            paid = dict[Comm, Ints]()
+            for one in asked:  # one after the other: in a large job each is a number for every device
+                ticks = one.ticks
+                paid[one.comm], spread = worst(ticks), max(spread, spread_of(ticks))
+            rows = np.concatenate([*(ticks[0] for ticks in paid.values()), np.zeros(1, np.int64)])
+            rows = np.broadcast_to(rows, (chains, len(rows)))
         else:  # those that wait for a slower one take as long, and ask links for less
-            rows = np.concatenate([rows, *(known[comm].moving for comm in paid)], axis=1)
+            paid = {one.comm: one.ticks for one in asked}
+            rows = np.concatenate(
+                [*paid.values(), np.zeros((chains, 1), np.int64), *(one.moving for one in asked)], axis=1
+            )
         own = own_rows(self.job, self.network.chains)
         keys = [found[:, None] for found in (fold_keys, own) if found is not None]
-        rows = np.concatenate([rows, *keys], axis=1)
+        rows = np.concatenate([rows, *keys], axis=1) if keys else rows
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
         while (keys_of_groups := apart(self.job, self.network.chains, label)) is not None:

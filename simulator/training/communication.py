@@ -34,8 +34,17 @@ class Priced:
     """The group of each chain at each place; shape (chains, places), -1 for none."""
     members: int
     """Chains that run it together where they run a group's collective once."""
-    ticks: Ints
-    """What each chain waits for at each place; shape (chains, places)."""
+    together: Ints | None = None
+    """Numbers of chains that move on together, (sets, chains each), so that each waits for the slowest of them; None
+    where each waits for its own group alone."""
+
+    @property
+    def ticks(self) -> Ints:
+        """What each chain waits for at each place; shape (chains, places)."""
+        found = np.where(self.rows >= 0, self.cost.ticks[self.rows], 0)
+        if self.together is not None:
+            found[self.together] = found[self.together].max(axis=1, keepdims=True)
+        return found
 
     @property
     def moving(self) -> Ints:
@@ -56,6 +65,10 @@ class Network:
     """Ranks; shape (chains, pp)."""
     priced: dict[Comm, Priced] = field(init=False, default_factory=dict)
     """All collectives that were asked for."""
+    _grouped: dict[tuple[object, ...], Ints] = field(init=False, default_factory=dict)
+    """Groups that were asked for."""
+    _rows: dict[int, tuple[Ints, Ints]] = field(init=False, default_factory=dict)
+    """Groups, and the group of each chain at each place, by identity of the former."""
 
     def __post_init__(self) -> None:
         self.chains = self.job.mesh.chains()
@@ -73,16 +86,22 @@ class Network:
         if comm not in self.priced:
             ranks = self._groups(comm.axis) if groups is None else groups
             cost = self._cost(comm, ranks)
+            self.priced[comm] = Priced(comm, cost, self._rows_of(ranks), ranks.shape[1])
+        return self.priced[comm]
+
+    def _rows_of(self, ranks: Ints) -> Ints:
+        """The group of each chain at each place; shape (chains, pp), -1 for none."""
+        if id(ranks) not in self._rows:
             row = np.full(self.mesh.world, -1, np.int64)
             row[ranks] = np.arange(len(ranks))[:, None]
-            rows = row[self.chains]
-            ticks = np.where(rows >= 0, cost.ticks[rows], 0) * (ranks.shape[1] > 1)
-            self.priced[comm] = Priced(comm, cost, rows, ranks.shape[1], ticks)
-        return self.priced[comm]
+            self._rows[id(ranks)] = ranks, row[self.chains]
+        return self._rows[id(ranks)][1]
 
     def _groups(self, axis: str) -> Ints:
         """The groups of an axis, which may be one of the experts' own mesh; (g, n)."""
-        return (self.job.experts if AXES.get(axis).folded else self.mesh).groups(axis)
+        if (axis,) not in self._grouped:
+            self._grouped[axis,] = (self.job.experts if AXES.get(axis).folded else self.mesh).groups(axis)
+        return self._grouped[axis,]
 
     def _cost(self, comm: Comm, groups: Ints) -> CollectiveCost:
         """Of a collective, with the algorithm that the scenario chooses for its axis."""
@@ -107,23 +126,23 @@ class Network:
             pairs = np.concatenate([self.chains[:, hop] for hop in hops])
             cost = collectives.cost_of(comm.operation, self._where(pairs), comm.size, self.fabric, self.profile)
             rows = np.arange(len(pairs)).reshape(len(hops), -1).T
-            self.priced[comm] = Priced(comm, cost, rows, 1, self._slowest_of_group(cost.ticks[rows]))
+            self.priced[comm] = Priced(comm, cost, rows, 1, self._together())
         return self.priced[comm]
 
-    def _slowest_of_group(self, ticks: Ints) -> Ints:
-        """For each chain of (chains, hops), the largest value in its tensor- and context-parallel group."""
+    def _together(self) -> Ints:
+        """Chains of each tensor- and context-parallel group; (groups, chains each)."""
         chain = np.empty(self.mesh.world, np.int64)
         chain[self.chains[:, 0]] = np.arange(len(self.chains))
         groups = self.mesh.groups(TP.name, CP.name)
-        groups = chain[groups[np.isin(groups[:, 0], self.chains[:, 0])]]
-        slowest = ticks.copy()
-        slowest[groups] = ticks[groups].max(axis=1, keepdims=True)
-        return slowest
+        return chain[groups[np.isin(groups[:, 0], self.chains[:, 0])]]
 
     def data_groups(self, copies: Replicas, size: int, stride: int) -> Ints:
         """Parts of the groups of ranks that copy the same parameters: `size` ranks that lie `stride` apart in their
         order; shape (g, size)."""
-        return parts(self.job.grid(copies), size, stride)
+        key = copies, size, stride
+        if key not in self._grouped:
+            self._grouped[key] = parts(self.job.grid(copies), size, stride)
+        return self._grouped[key]
 
     def peers(self) -> Ints:
         """Number of the data-parallel group of each chain; shape (chains,)."""

@@ -39,7 +39,7 @@ def by_axis(found: Run) -> dict[str, NDArray[np.float64]]:
     """Bytes on each link by axis, from what the instructions sent."""
     loads: dict[str, NDArray[np.float64]] = {}
     for flow in sent(found.program, found.classes):
-        load = found.classes.priced[flow.comm].cost.carried(flow.runs)
+        load = found.classes.priced[flow.comm].cost.carried(flow.runs).everywhere(len(found.network.fabric.capacity))
         loads[flow.comm.axis] = loads.get(flow.comm.axis, np.zeros(len(load))) + load
     return loads
 

@@ -25,6 +25,9 @@ class ScaleOut(ABC):
     joins_kinds: ClassVar[bool] = False
     """Whether it joins nodes of several kinds (`Cluster.more_nodes`); others are refused these."""
 
+    each_alone: ClassVar[bool] = False
+    """Whether the way of a flow is found without the others, and leaves its node by its own card."""
+
     @classmethod
     @abstractmethod
     def build(cls, cluster: Cluster) -> Self:

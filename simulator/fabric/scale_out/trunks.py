@@ -49,6 +49,7 @@ class Trunks(ScaleOut):
     """Cards and trunks with their links: cards up, cards down, then for each level trunks up and trunks down."""
 
     joins_kinds: ClassVar[bool] = True
+    each_alone: ClassVar[bool] = True
 
     numbering: Numbering
     """Of nodes and devices."""

@@ -25,6 +25,7 @@ from simulator.training.chains import ChainClasses
 from simulator.training.job import Job
 from simulator.training.passes.program import Program
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 HOST_LINK = "host link"
@@ -77,7 +78,7 @@ class Sent:
     comm: Comm
     runs: Floats
     """By group of the collective."""
-    users: dict[int, set[int]]
+    users: dict[int, list[Ints]]
     """Groups in which each device class took part."""
 
 
@@ -96,7 +97,7 @@ def sent(program: Program, classes: ChainClasses) -> list[Sent]:
                 found[key] = Sent(*key, np.zeros(len(priced.cost.ticks)), {})
             rows = priced.rows[classes.members[chain], rank if call.place == OWN else call.place]
             np.add.at(found[key].runs, rows, count * call.runs / priced.members)
-            found[key].users.setdefault(device, set()).update(rows.tolist())
+            found[key].users.setdefault(device, []).append(rows)
     return list(found.values())
 
 
@@ -105,25 +106,31 @@ def link_loads(
 ) -> tuple[LinkLoad, ...]:
     """The busiest link of each kind that carried anything; of `shared` ones, of those that were recorded."""
     flows = sent(program, classes)
-    loads = [classes.priced[flow.comm].cost.carried(flow.runs) for flow in flows]
-    total: Floats = sum(loads, np.zeros(len(fabric.capacity)))
+    costs = [classes.priced[flow.comm].cost for flow in flows]
+    total = np.zeros(len(fabric.capacity))
+    for flow, cost in zip(flows, costs, strict=True):
+        cost.carried(flow.runs).add_to(total)
     stops = [*fabric.block_start[1:], len(fabric.capacity)]
     found = []
     for name, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True):
         if not total[first:stop].any():
             continue
         recorded = shared.within(first, stop) if shared else np.zeros(0, np.int64)
-        among = recorded if total[recorded].any() else np.arange(first, stop)
-        link = int(among[np.argmax(total[among] / fabric.capacity[among])])
+        recording = bool(total[recorded].any())
+        if recording:
+            link = int(recorded[np.argmax(total[recorded] / fabric.capacity[recorded])])
+        else:
+            link = first + int(np.argmax(total[first:stop] / fabric.capacity[first:stop]))
+        here = [cost.carried_at(link, flow.runs) for flow, cost in zip(flows, costs, strict=True)]
         by_operation: dict[str, float] = defaultdict(float)
-        for flow, load in zip(flows, loads, strict=True):
-            if load[link]:
-                by_operation[flow.operation] += float(load[link])
+        for flow, load in zip(flows, here, strict=True):
+            if load:
+                by_operation[flow.operation] += load
         moved, rate = float(total[link]), float(fabric.capacity[link])
-        users = _users(classes, [flow for flow, load in zip(flows, loads, strict=True) if load[link]], link)
+        users = _users(classes, [flow for flow, load in zip(flows, here, strict=True) if load], link)
         busiest = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), dict(by_operation), users)
         busiest = replace(busiest, busiest=fabric.described(link))
-        if shared and among is recorded:
+        if shared and recording:
             found.append(shared.of(busiest, link))
             continue
         highest, at_peak = peak(spans, busiest)
@@ -135,8 +142,9 @@ def _users(classes: ChainClasses, flows: list[Sent], link: int) -> tuple[int, ..
     """The device classes in groups that send over a link."""
     found: set[int] = set()
     for flow in flows:
-        groups = set(classes.priced[flow.comm].cost.plan.users(link).tolist())
-        found.update(device for device, rows in flow.users.items() if not rows.isdisjoint(groups))
+        sends = np.zeros(len(flow.runs) + 1, np.bool_)  # the last for places without a group
+        sends[classes.priced[flow.comm].cost.plan.users(link)] = True
+        found.update(device for device, rows in flow.users.items() if any(sends[row].any() for row in rows))
     return tuple(sorted(found))
 
 

@@ -29,7 +29,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
 from simulator.results.result import LinkLoad
 from simulator.run.links.carried import Recorded, scarce_kinds
-from simulator.run.links.senders import Sender, Senders, Transfers
+from simulator.run.links.senders import OnLinks, Sender, Senders, Short
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Priced
 from simulator.training.passes.program import Program
@@ -159,12 +159,12 @@ class Traffic:
     @cached_property
     def used(self) -> Ints:
         """Links that the first chain of each class uses, in operations that send and do nothing else."""
-        used = np.zeros(len(self.fabric.capacity) + 1, np.bool_)  # the last for the padding of ways
+        used = np.zeros(len(self.fabric.capacity), np.bool_)
         for sender in self.senders.whole:
             for priced, _, row in sender.calls:
-                for ways in _ways_of(priced, row):
-                    used[ways] = True
-        return np.flatnonzero(used[:-1])
+                for links in _ways_of(priced, row):
+                    used[links] = True
+        return np.flatnonzero(used)
 
     def merged(self, links: Ints) -> Ints:
         """Of links on which all operations ask for the same only one."""
@@ -211,7 +211,7 @@ class Traffic:
         links = self.used[~self._of_kinds(kinds)]
         limit = (1 + SLACK) * self.fabric.capacity[links] / units.TICKS_PER_SECOND
         senders, found = self.senders.whole, set[str]()
-        for i, asked in _in_excess(senders, self.senders.on(links).transfers(senders), limit):
+        for i, asked in _in_excess(senders, self.senders.on(links), limit):
             if _at_once(asked) > limit[i] and self._peak(timeline, asked) > limit[i]:
                 found.add(self.fabric.kinds[self.fabric.block_of(int(links[i]))])
         return frozenset(found)
@@ -272,27 +272,38 @@ class Traffic:
 
 
 def _in_excess(
-    senders: Sequence[Sender], sent: Transfers, limit: Floats
+    senders: Sequence[Sender], on: OnLinks, limit: Floats
 ) -> Iterator[tuple[int, list[tuple[Sender, float]]]]:
     """Links of which all senders at once would ask for more than `limit` (links,), with what each asks.
 
     Of links that are asked alike only the first, but for rare ones: they are compared by a sum with uneven weights.
     """
-    speed = np.array([len(sender.lanes) / sender.moving for sender in senders])
-    weights = 1 + np.sqrt(np.arange(2, len(senders) + 2)) % 1
-    over = np.flatnonzero(np.bincount(sent.link, sent.amount * speed[sent.sender], len(limit)) > limit)
-    keys = np.bincount(sent.link, sent.amount * weights[sent.sender], len(limit)) + limit
-    links = np.sort(over[np.unique(np.round(keys[over], 3), return_index=True)[1]])
+    at_once, keys = np.zeros((2, len(limit)))
+    for number, link, amount in on.transfers(senders):
+        np.add.at(at_once, link, amount * (len(senders[number].lanes) / senders[number].moving))
+        np.add.at(keys, link, amount * (1 + np.sqrt(number + 2) % 1))
+    over = np.flatnonzero(at_once > limit)
+    if not len(over):
+        return
+    links = np.sort(over[np.unique(np.round((keys + limit)[over], 3), return_index=True)[1]])
     looked = np.zeros(len(limit), np.bool_)
     looked[links] = True
-    rows = np.flatnonzero(looked[sent.link])
-    rows = rows[np.argsort(sent.link[rows], kind="stable")]
-    pair = sent.link[rows] * len(senders) + sent.sender[rows]
-    first = np.flatnonzero(np.diff(pair, prepend=-1))
-    amounts, sender = np.add.reduceat(sent.amount[rows], first), sent.sender[rows[first]]
-    stops = np.searchsorted(sent.link[rows[first]], links, side="right").tolist()
-    for link, begin, stop in zip(links.tolist(), [0, *stops], stops, strict=False):
-        yield link, [(senders[i], units) for i, units in zip(sender[begin:stop], amounts[begin:stop], strict=True)]
+    sent = [(number, *_on_these(looked, link, amount)) for number, link, amount in on.transfers(senders)]
+    sender = np.repeat([number for number, _, _ in sent], [len(link) for _, link, _ in sent])
+    link, amounts = (np.concatenate(column) for column in list(zip(*sent, strict=True))[1:])
+    rows = np.argsort(link, kind="stable")
+    sender, link, amounts = sender[rows], link[rows].astype(np.int64), amounts[rows]
+    first = np.flatnonzero(np.diff(link * len(senders) + sender, prepend=-1))
+    amounts, sender = np.add.reduceat(amounts, first), sender[first]
+    stops = np.searchsorted(link[first], links, side="right").tolist()
+    for each, begin, stop in zip(links.tolist(), [0, *stops], stops, strict=False):
+        yield each, [(senders[i], units) for i, units in zip(sender[begin:stop], amounts[begin:stop], strict=True)]
+
+
+def _on_these(looked: NDArray[np.bool_], link: Short, amount: Floats) -> tuple[Short, Floats]:
+    """Of what is sent, what goes over links that are looked at, (links,)."""
+    chosen = looked[link]
+    return link[chosen], amount[chosen]
 
 
 def _at_once(asked: Iterable[tuple[Sender, float]]) -> float:
@@ -312,23 +323,23 @@ def _kinds_of_groups(priced: Priced, kind: Ints) -> Ints:
     for choice in priced.cost.plan.choices:
         on: dict[int, set[int]] = {row: set() for row in choice.rows.tolist()}
         for demand in choice.demands:
-            group = np.repeat(choice.rows, len(demand.phase.size))
-            for way in demand.paths:
-                seen = np.flatnonzero((way >= 0) & (kind[way] >= 0))
-                for row, number in np.unique(np.stack([group[seen], kind[way[seen]]]), axis=1).T.tolist():
+            for hop in demand.ways.hops:
+                seen = np.flatnonzero(kind[hop.link] >= 0)
+                group = choice.rows[hop.flows(seen) // len(demand.phase.size)]
+                for row, number in np.unique(np.stack([group, kind[hop.link[seen]]]), axis=1).T.tolist():
                     on[row].add(number)
         for row, kinds in on.items():
             found[row] = known.setdefault(frozenset(kinds), len(known))
     return found
 
 
-def _ways_of(priced: Priced, row: int) -> Iterator[Ints]:
-    """Links of the ways of a group of a collective, padded with -1."""
+def _ways_of(priced: Priced, row: int) -> Iterator[NDArray[np.integer]]:
+    """Links of the ways of a group of a collective."""
     for choice in priced.cost.plan.choices:
         group = int(np.searchsorted(choice.rows, row))
         if group < len(choice.rows) and choice.rows[group] == row:
             for demand in choice.demands:
-                yield demand.paths.reshape(len(demand.paths), demand.groups, -1)[:, group]
+                yield from demand.ways.of_group(group)
 
 
 def _parts(ticks: int, moving: int, own: tuple[Use, ...], rates: tuple[Use, ...]) -> Activity:

@@ -19,6 +19,7 @@ from simulator.training.communication import Priced
 from simulator.training.passes.program import Program
 
 Ints = NDArray[np.int64]
+Short = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
@@ -38,17 +39,6 @@ class Sender:
     """Whether they do nothing else, so that they can share links."""
     moving: int
     """Ticks in which they move bytes."""
-
-
-class Transfers(NamedTuple):
-    """What is sent over some links; (n,) each."""
-
-    sender: Ints
-    """Which of some senders."""
-    link: Ints
-    """Which of the links."""
-    amount: Floats
-    """What it takes of the link, protocols included."""
 
 
 class Senders:
@@ -106,9 +96,9 @@ class OnLinks:
     def __init__(self, classes: ChainClasses, fabric: Fabric, links: Ints) -> None:
         """Of `links` of a fabric, shape (links,)."""
         self.classes, self.links = classes, links
-        self._outer = links >= fabric.first_outer
-        self._place = np.full(len(fabric.capacity) + 1, -1, np.int64)  # the last for the padding of ways
-        self._place[links] = np.arange(len(links))
+        self._outer = (links >= fabric.first_outer).astype(np.int8)
+        self._place = np.full(len(fabric.capacity), -1, np.int32)
+        self._place[links] = np.arange(len(links), dtype=np.int32)
         self._known: dict[Comm, _Table] = {}
 
     def asked(self, sender: Sender) -> tuple[Floats, Floats]:
@@ -119,7 +109,7 @@ class OnLinks:
         amount, flows = np.zeros((2, len(self.links)))
         for (priced, call, row), table, mine, part in self._sent(sender):
             link = table.link[mine]
-            amount += call.runs * np.bincount(link, table.taken[mine] * part, len(amount))
+            amount += call.runs * np.bincount(link, table.taken(mine) * part, len(amount))
             flows += _lasts(priced, call, row) / sender.moving * np.bincount(link, part, len(amount))
         return amount, flows
 
@@ -130,17 +120,11 @@ class OnLinks:
             found += call.runs * np.bincount(table.link[mine], table.size[mine] * part, len(found))
         return found
 
-    def transfers(self, senders: Sequence[Sender]) -> Transfers:
-        """All that some of them send."""
-        numbers, links, amounts = [0], [np.zeros(0, np.int64)], [np.zeros(0)]
+    def transfers(self, senders: Sequence[Sender]) -> Iterator[tuple[int, Short, Floats]]:
+        """What some of them send, call by call: which of them, over which of the links, and what it takes of those."""
         for number, sender in enumerate(senders):
             for (_, call, _), table, mine, part in self._sent(sender, ordered=False):
-                numbers.append(number)
-                links.append(table.link[mine])
-                amounts.append(call.runs * table.taken[mine] * part)
-        return Transfers(
-            np.repeat(numbers, [len(one) for one in links]), np.concatenate(links), np.concatenate(amounts)
-        )
+                yield number, table.link[mine], call.runs * table.taken(mine) * part
 
     def _sent(
         self, sender: Sender, ordered: bool = True
@@ -164,41 +148,50 @@ class OnLinks:
 
     def _table(self, priced: Priced) -> "_Table":
         """Transfers of a collective, way by way."""
-        found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
+        found = [(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int8))]
+        taken = list[Floats]()
         for choice in priced.cost.plan.choices:
-            each = np.where(self._outer, choice.rate.per_byte[1], choice.rate.per_byte[0])
+            own = np.int8(2 * len(taken))
+            taken.append(np.array(choice.rate.per_byte))
             for demand in choice.demands:
                 sizes = demand.phase.size * demand.phase.repeat * priced.cost.plan.size_bytes
-                for way in demand.paths:
-                    link = self._place[way]
+                for hop in demand.ways.hops:
+                    link = self._place[hop.link]
                     mine = np.flatnonzero(link >= 0)
-                    link, (group, transfer) = link[mine], np.divmod(mine, len(sizes))
-                    size = sizes[transfer]
-                    found.append((choice.rows[group], link, size, size * each[link]))
-        group, link, size, taken = (np.concatenate(column) for column in zip(*found, strict=True))
+                    link, (group, transfer) = link[mine], np.divmod(hop.flows(mine), len(sizes))
+                    found.append((choice.rows[group].astype(np.int32), link, sizes[transfer], own + self._outer[link]))
+        group, link, size, rate = (np.concatenate(column) for column in zip(*found, strict=True))
         start = np.append(0, np.cumsum(np.bincount(group, minlength=len(priced.cost.ticks))))
-        return _Table(link, size, taken, np.argsort(group, kind="stable"), start)
+        order = np.argsort(group, kind="stable").astype(np.int32)
+        return _Table(link, size, rate, np.concatenate([np.zeros(0), *taken]), order, start)
 
 
 class _Table(NamedTuple):
-    """Transfers of all groups of a collective over some links; (n,) each but for the last."""
+    """Transfers of all groups of a collective over some links; (n,) each but for the last two."""
 
-    link: Ints
+    link: Short
     """Which of the links."""
     size: Floats
     """Bytes."""
-    taken: Floats
-    """What they take of the link."""
-    order: Ints
+    rate: NDArray[np.int8]
+    """Which of `per_byte` it has."""
+    per_byte: Floats
+    """What a byte takes of links inside nodes and between them, of one way of sending after the other."""
+    order: Short
     """The transfers by group."""
     start: Ints
     """Where each group begins in that order; (groups + 1,)."""
+
+    def taken(self, mine: Ints) -> Floats:
+        """What some of the transfers take of their links."""
+        found: Floats = self.size[mine] * self.per_byte[self.rate[mine]]
+        return found
 
     def of(self, groups: Ints) -> tuple[Ints, Ints]:
         """The transfers of some groups, and how many each has."""
         first, count = self.start[groups], self.start[groups + 1] - self.start[groups]
         skipped = np.repeat(first - np.cumsum(count) + count, count)
-        return self.order[skipped + np.arange(len(skipped))], count
+        return self.order[skipped + np.arange(len(skipped))].astype(np.int64), count
 
 
 def _counted(rows: Ints) -> tuple[Ints, Ints]:

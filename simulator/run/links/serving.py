@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from simulator import units
 from simulator.axes import PP
 from simulator.collectives import Plan
+from simulator.collectives.link_range import LinkRange
 from simulator.fabric import Fabric
 from simulator.results.result import LinkLoad, Service
 from simulator.results.service import span
@@ -39,7 +40,7 @@ MOVED = "kv transfer"
 """Name of the operation that moves caches."""
 
 
-Carried = NewType("Carried", dict[tuple[int, str, tuple[tuple[int, ...], ...], float], Floats])
+Carried = NewType("Carried", dict[tuple[int, str, tuple[tuple[int, ...], ...], float], LinkRange])
 """Bytes that each link carries of a collective: by library, operation, groups and size."""
 
 
@@ -146,7 +147,9 @@ def _moved(run: "ServingRun", runs: Library) -> Iterator[Flow]:
 def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, shared: bool) -> Iterator[LinkLoad]:
     fabric, known = runs.fabric, Carried({})
     loads = [(load, load.plan.carried(load.weights)) for load in _loads(flows, fabric)]
-    total: Floats = sum((carried for _, carried in loads), np.zeros(len(fabric.capacity)))
+    total = np.zeros(len(fabric.capacity))
+    for _, carried in loads:
+        carried.add_to(total)
     stops = [*fabric.block_start[1:], len(fabric.capacity)]
     for kind, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True):
         if not total[first:stop].any():
@@ -155,7 +158,7 @@ def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, sh
         users = {
             flow
             for load, carried in loads
-            if carried[link]
+            if carried.at(link)
             for group in load.plan.users(link).tolist()
             for flow in load.flows[group]
         }
@@ -214,7 +217,7 @@ def _bytes_on(link: int, flow: Flow, known: Carried) -> Floats:
         if asked not in known:
             plan = flow.library.plan(flow.operation, flow.groups, size)
             known[asked] = plan.carried(np.ones(len(flow.groups)))
-        sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (known[asked][link] / size)
+        sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (known[asked].at(link) / size)
     return sent
 
 
