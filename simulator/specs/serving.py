@@ -10,6 +10,7 @@ from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
 from simulator.specs.speculation import Speculation
 from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
+from simulator.specs.tiers.remote_attention import RemoteAttention
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.specs.training import RouterLoad
 
@@ -235,6 +236,9 @@ class ExpertTraffic(Spec):
     """Number format of rows that are sent to experts, scales included; 16 bits where left out, and back."""
     routing: RouterLoad = RouterLoad()
     """How a router spreads rows over experts; `replicas` and `placement` are those of a balancer of experts (EPLB)."""
+    local_share: Fraction | None = Field(default=None, exclude_if=lambda share: share is None)
+    """Share of the copies of rows whose expert is on the device that has the row, where experts that the same tokens
+    use lie together and tokens are dealt to ranks by it (Speculative MoE); 1 over the devices where left out."""
 
 
 class Pool(Spec):
@@ -311,6 +315,8 @@ class Serving(Spec):
     """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
     weights: StreamedWeights | None = Field(default=None, exclude_if=lambda weights: weights is None)
     """Layers that do not stay on the devices and are loaded in every iteration; all stay where left out."""
+    remote_attention: RemoteAttention | None = Field(default=None, exclude_if=lambda remote: remote is None)
+    """Devices beside those of the model that hold keys and values and attend to them; none where left out."""
     adapters: Adapters | None = Field(default=None, exclude_if=lambda adapters: adapters is None)
     """Adapters of low rank (LoRA) that requests ask for beside the model; none where left out."""
     experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())

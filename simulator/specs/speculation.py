@@ -32,6 +32,9 @@ class Speculation(Spec):
     `draft_length`; one of each depth where left out."""
     width: Count = 1
     """Candidates of a depth that the draft extends, beyond the first (EAGLE-2: 10)."""
+    per_pass: Annotated[int, Field(ge=1, le=64)] = Field(default=1, exclude_if=lambda tokens: tokens == 1)
+    """Tokens of a sequence that a pass of the draft gives: 1 of drafts that write one after the other, more of
+    semi-autoregressive ones (Falcon: 2) and of those that fill a block (as many as `draft_length`)."""
     acceptance: Fraction | tuple[Fraction, ...] | None = None
     """Probability that a drafted token is accepted where all before it were: one for all, or of each depth in turn. Of
     a tree: that one of the candidates of a depth is."""
@@ -51,6 +54,10 @@ class Speculation(Spec):
     def length(self, sequences: int) -> int:
         """Tokens that are drafted for each of so many sequences."""
         return next((part.draft_length for part in self.by_load if sequences <= part.sequences), self.draft_length)
+
+    def passes(self, length: int) -> int:
+        """Passes of the draft for so many tokens."""
+        return -(-length // self.per_pass)
 
     def rows(self, sequences: int) -> int:
         """Rows that an iteration verifies for each of so many sequences, the one without a draft included."""
@@ -109,6 +116,10 @@ class Speculation(Spec):
     def _drafted(self) -> Self:
         if (self.kind == "draft-model") != (self.model is not None):
             raise ValueError("`kind: draft-model` names what drafts by `model`, and no other kind has one")
+        if self.per_pass > 1 and self.kind not in ("mtp", "eagle", "draft-model"):
+            raise ValueError(f"what drafts by `kind: {self.kind}` gives all tokens at once: leave `per_pass` out")
+        if self.per_pass > max(self.longest, 1):
+            raise ValueError(f"a pass that gives {self.per_pass} tokens drafts more than the {self.longest} asked for")
         if self.tree is not None and self.tree < self.draft_length:
             raise ValueError(f"a `tree` of {self.tree} candidates is not {self.draft_length} deep")
         bounds = [part.sequences for part in self.by_load]

@@ -240,6 +240,24 @@ def test_a_draft_model_costs_what_its_own_steps_cost() -> None:
     assert seen - own == pytest.approx(g * line_at(small_own, at), rel=0.02)
 
 
+def test_a_draft_of_several_tokens_a_pass_passes_less_often() -> None:
+    """g / k passes, rounded up, of k rows a sequence each; the first on every row that was verified."""
+    small, g, k, n = load_spec(Model, "tinyllama-1.1b"), 6, 2, 8
+    of = Speculation(kind="draft-model", model=small, draft_length=g, per_pass=k, acceptance=0.7)
+    (stage,) = priced("llama-2-7b", of).stages
+    (alone,) = priced("tinyllama-1.1b", None).stages
+    (plain,) = priced("llama-2-7b", None).stages
+    assert stage.drafting is not None
+    wanted = alone.rows(n * (g + 1), n * k) + 2 * alone.rows(n * k, n * k)
+    assert stage.drafting.ticks(n * (g + 1), n, n) == pytest.approx(wanted, rel=1e-3)
+    at = 512 * n
+    own = line_at(stage.decode(n), at) - line_at(stage.attention.decode(n, g + 1), at)
+    first, further = (line_at(alone.attention.decode(n, rows), at) for rows in (g + 1, k))
+    assert own == pytest.approx(first + 2 * further, rel=0.02)
+    assert line_at(plain.decode(n), at) < line_at(stage.decode(n), at)
+    assert [of.passes(length) for length in (0, 1, 5, 6)] == [0, 1, 3, 3]
+
+
 def test_a_module_sends_rows_to_its_experts_too() -> None:
     """Of 58 layers of experts and a module that passes 4 rows of each sequence once, and one row twice more."""
     given = (
@@ -362,6 +380,8 @@ def test_stages_pass_verified_rows(layout: dict[str, int]) -> None:
         ({"kind": "draft-model"}, "names what drafts by `model`"),
         ({"tree": 2}, "not 3 deep"),
         ({"by_load": [{"sequences": 8, "draft_length": 1}] * 2}, "from few to many"),
+        ({"kind": "medusa", "per_pass": 2}, "leave `per_pass` out"),
+        ({"kind": "eagle", "per_pass": 4}, "more than the 3 asked for"),
     ],
 )
 def test_speculation_that_cannot_be(given: dict[str, Any], said: str) -> None:

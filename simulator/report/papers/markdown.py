@@ -26,9 +26,10 @@ clustersim papers --markdown docs/papers.md
 
 The error is that of the figure, simulated over published, less 1. A figure is *reproduced* within 10 % or within the
 spread that its source gives. A bound ("over 3", "up to 2") that is met from further away *holds*; a ratio on the right
-side of 1 has the right *direction*. What would come out whatever the simulator does is marked and not counted. A
-system counts by its best figure, a source once. Nothing is tuned for a row. Where a cause is suspected, it was changed
-to see what comes of it: "with ..." is the figure of such a run.
+side of 1 has the right *direction*, and no more than that where its row says what was assumed for it. What would come
+out whatever the simulator does is marked and not counted. A system counts by its best figure, a source once. Nothing is
+tuned for a row. Where a cause is suspected, it was changed to see what comes of it: "with ..." is the figure of such a
+run.
 """
 
 

@@ -6,8 +6,9 @@ of s sequences in an iteration of T rows take
 
     layers(T) + head(s) + (g - 1) (layers(w s) + head(w s))
 
-beside the attention of each pass. Medusa's heads take one pass of s rows; n-grams, and what the verifying pass itself
-proposes, take nothing. Left out: the choice among candidates on the host, and rejected rows that are masked.
+beside the attention of each pass. A draft that gives k tokens a pass (Falcon, arXiv:2412.12639) takes g / k passes, in
+each of which s or w s is k times as much. Medusa's heads take one pass of s rows; n-grams, and what the verifying pass
+itself proposes, take nothing. Left out: the choice among candidates on the host, and rejected rows that are masked.
 """
 
 from collections.abc import Iterable
@@ -55,18 +56,19 @@ class Drafting:
         length = self.spec.length(decoding)
         if not length or self.head is None:
             return 0
-        first = _known(self._head, self.head, sequences)
         if self.layers is None:
-            return first
-        wide = sequences * self.spec.width
+            return _known(self._head, self.head, sequences)
+        first = _known(self._head, self.head, sequences * self.spec.per_pass)
+        wide = sequences * self.spec.width * self.spec.per_pass
         further = _known(self._layers, self.layers, wide) + _known(self._head, self.head, wide)
-        return _known(self._layers, self.layers, rows) + first + (length - 1) * further
+        return _known(self._layers, self.layers, rows) + first + (self.spec.passes(length) - 1) * further
 
     def together(self, rows: int, sampled: int) -> int:
         """Ticks of the experts of all passes for the rows of all replicas in step, `sampled` of which are verified."""
         if self.common is None:
             return 0
-        further = (self.spec.draft_length - 1) * _known(self._common, self.common, self._drafted(sampled))
+        passes = self.spec.passes(self.spec.draft_length)
+        further = (passes - 1) * _known(self._common, self.common, self._drafted(sampled))
         return _known(self._common, self.common, rows) + further
 
     def exchanged(self, most: int, rows: int) -> int:
@@ -74,7 +76,8 @@ class Drafting:
         ranks together."""
         if self.exchanges is None or not self.spec.draft_length:
             return 0
-        further = (self.spec.draft_length - 1) * self._sent(self._drafted(most), self._drafted(rows))
+        passes = self.spec.passes(self.spec.draft_length)
+        further = (passes - 1) * self._sent(self._drafted(most), self._drafted(rows))
         return self._sent(most, rows) + further
 
     def _sent(self, most: int, rows: int) -> int:
@@ -83,15 +86,16 @@ class Drafting:
 
     def _drafted(self, verified: int) -> int:
         """Rows of a further pass for so many that were verified."""
-        return -(-verified // self.spec.most_rows) * self.spec.width
+        return -(-verified // self.spec.most_rows) * self.spec.width * self.spec.per_pass
 
     def decode(self, sequences: int) -> tuple[Segments, ...]:
         """Lines of the attention of decodes, pass by pass, see `Attention.decode`."""
         length = self.spec.length(sequences)
         if self.attention is None or not length:
             return ()
-        further = self.attention.decode(sequences, self.spec.width)
-        return (self.attention.decode(sequences, self.spec.rows(sequences)), *(further,) * (length - 1))
+        further = self.attention.decode(sequences, self.spec.width * self.spec.per_pass)
+        passes = self.spec.passes(length)
+        return (self.attention.decode(sequences, self.spec.rows(sequences)), *(further,) * (passes - 1))
 
     def prompts(self, pieces: Iterable[tuple[int, int]]) -> int:
         """Ticks of the attention of chunks of prompts, each (tokens, cached tokens before them)."""

@@ -66,13 +66,15 @@ def exchange_of(
     return Exchange(word, spread, size, plain)
 
 
-def no_effect(traffic: ExpertTraffic, model: Model, layout: Layout) -> tuple[str, ...]:
+def no_effect(traffic: ExpertTraffic, model: Model, layout: Layout, exchange: Exchange | None) -> tuple[str, ...]:
     """What of it changes nothing."""
     path = "no effect: serving.experts"
     if model.experts is None:
         return (f"{path}: {model.name} has no experts",) if traffic != ExpertTraffic() else ()
-    sends = [key for key in ("dispatcher", "dispatch_precision") if getattr(traffic, key) is not None]
+    sends = [key for key in ("dispatcher", "dispatch_precision", "local_share") if getattr(traffic, key) is not None]
     alone = f"{path}.{sends[0]}: no other rank holds experts" if sends and layout.sharers == 1 else ""
     gathered = f"{path}.dispatch_precision: rows of all ranks are gathered in 16 bits"
     quiet = traffic.dispatch_precision is not None and traffic.dispatcher == GATHERS and layout.sharers > 1
-    return tuple(text for text in (alone, gathered if quiet else "") if text)
+    stays = f"{path}.local_share: rows of all ranks are gathered, wherever their experts are"
+    kept = traffic.local_share is not None and exchange is None and layout.sharers > 1
+    return tuple(text for text in (alone, gathered if quiet else "", stays if kept else "") if text)

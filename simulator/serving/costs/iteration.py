@@ -20,7 +20,7 @@ from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
-from simulator.serving.costs.footprint import Footprint, blocks_of, footprint
+from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.graphs import GraphSizes, graph_sizes
 from simulator.serving.costs.operators import Shard
@@ -32,6 +32,7 @@ from simulator.serving.costs.overlap import (
     overlapping,
 )
 from simulator.serving.costs.pieces import Pieces, RowCosts, both, by_part, hop, ticks
+from simulator.serving.costs.remote_attention import RemoteDecode, check_remote, remote_blocks, remote_decode
 from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
@@ -40,11 +41,12 @@ from simulator.serving.costs.streaming import stage_ticks, with_window
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters
 from simulator.specs.collectives import CollectiveProfile
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, Node
 from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
 from simulator.specs.serving import ExpertTraffic, KvCache, Layout, NumberFormats, Overlap, ServingStack
 from simulator.specs.speculation import Speculation
+from simulator.specs.tiers.remote_attention import RemoteAttention
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.units import to_ticks
 
@@ -86,6 +88,8 @@ class StageCost:
     devices as loaded as they are. None where replicas in step gather the rows of all, or are not in step."""
     overlap: Overlapping | None = None
     """What runs beside what; None where operations follow each other."""
+    remote: RemoteDecode | None = None
+    """Attention of decodes where it is partly elsewhere."""
     speculation: Speculation | None = None
     """How many rows a decode has; one where left out."""
     drafting: Drafting | None = None
@@ -180,9 +184,10 @@ class StageCost:
 
     def _verified(self, sequences: int) -> Segments:
         """Lines of decodes, and of the model that drafts for them."""
+        attention = self.remote or self.attention
         if self.speculation is None:
-            return self.attention.decode(sequences)
-        own = self.attention.decode(sequences, self.speculation.rows(sequences))
+            return attention.decode(sequences)
+        own = attention.decode(sequences, self.speculation.rows(sequences))
         return summed((own, *(() if self.drafting is None else self.drafting.decode(sequences))))
 
     def verified(self, sequences: int) -> int:
@@ -314,6 +319,7 @@ def compile_costs(
     stream_interval: int = 1,
     adapters: Adapters | None = None,
     weights: StreamedWeights | None = None,
+    remote: RemoteAttention | None = None,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -347,7 +353,8 @@ def compile_costs(
     capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters)
     needs = with_slots(needs, beside, adapters, capacity)
-    cache = blocks_of(needs, capacity, kv_cache, stack, context)
+    alone = blocks_of(needs, capacity, kv_cache, stack, context)
+    cache = _elsewhere(alone, costs, needs, shard, remote, formats, (kv_cache, own.node, context))
     return ReplicaCost(
         stages=costs,
         serial=stack.split == "layer",
@@ -362,7 +369,7 @@ def compile_costs(
         warnings=cache.warnings
         + _of_formats(model, formats, device, stack, resolved)
         + overlap_warnings(layout, tp, overlap)
-        + no_effect(traffic, model, layout),
+        + no_effect(traffic, model, layout, exchange),
         assumptions=notes + overlap_assumptions(overlap) + assumed(speculation),
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
@@ -374,6 +381,25 @@ def compile_costs(
         adapters=beside,
         adapter_blocks=blocks_of_adapters(needs, beside, adapters, cache),
     )
+
+
+def _elsewhere(
+    cache: CacheBlocks,
+    costs: Sequence[StageCost],
+    needs: list[Footprint],
+    shard: Shard,
+    remote: RemoteAttention | None,
+    formats: NumberFormats,
+    given: tuple[KvCache, Node, int],
+) -> CacheBlocks:
+    """Tell the stage where decodes attend; the blocks that there is room for. `given` are the cache as written, the
+    node and the longest sequence."""
+    if remote is None:
+        return cache
+    check_remote(shard, remote, len(costs))
+    own, (kv_cache, node, context) = costs[0].attention, given
+    costs[0].remote = remote_decode(own, shard, own.layers, remote, formats, node)
+    return remote_blocks(cache, needs, shard, remote, formats, kv_cache, own.stack, context)
 
 
 def _drafts(
@@ -407,7 +433,8 @@ def _experts(
     """Where experts lie, and the library that sends rows to them; nothing of a dense model."""
     if model.experts is None:
         return None, None
-    spread = Spread(model, max(layout.sharers * tp // layout.expert_cut, 1), traffic.routing)
+    parts = max(layout.sharers * tp // layout.expert_cut, 1)
+    spread = Spread(model, parts, traffic.routing, traffic.local_share)
     return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)
 
 

@@ -39,6 +39,9 @@ class Spread:
     model: Model
     devices: int
     load: RouterLoad = field(default_factory=RouterLoad)
+    local: float | None = None
+    """Share of the copies of rows whose expert is on the device that has the row, where it is not one over the
+    devices."""
     even: bool = field(init=False)
     """Whether every device has as many rows and as many experts, each of them once."""
 
@@ -159,7 +162,10 @@ class Spread:
     @cached_property
     def leaves(self) -> float:
         """Copies that leave their device, of those that would without copies of experts."""
-        return 1.0 if self.even else travels(self._shares, self._copies[0], self.devices)
+        found = 1.0 if self.even else travels(self._shares, self._copies[0], self.devices)
+        if self.local is None or self.devices == 1:
+            return found
+        return found * (1.0 - self.local) / (1.0 - 1.0 / self.devices)
 
     def targets(self, rows: float | None) -> collectives.Routing:
         """Where so many rows of all ranks go; None: as if all devices had as many."""

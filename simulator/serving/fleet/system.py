@@ -107,6 +107,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     tiers.check(cache, caching, where, cluster.partitions[part].node, ranks, layout.devices)
     adapters.check(serving, layout, cluster.partitions[part].node)
     _check_streamed(serving, cache, layout)
+    _check_remote(serving, cache, reads_once)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
 
     first = cluster.numbering.first_device[part]
@@ -118,7 +119,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
         every, own, weights = serving.stream_interval, serving.adapters, serving.weights
-        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, weights)
+        apart = weights, serving.remote_attention
+        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, *apart)
 
     cost = compiled(usual)
     if ranks % layout.sharers:
@@ -254,6 +256,20 @@ def _check_streamed(serving: Serving, cache: KvCache, layout: Layout) -> None:
     if layout.sharers > 1:
         message = "weights of replicas that share experts stay on the devices here"
         raise InputError(Problem(message, path="serving.weights", hint="write `ep: 1`, or leave `weights` out"))
+
+
+def _check_remote(serving: Serving, cache: KvCache, reads_once: bool) -> None:
+    """InputError for what cannot stand beside attention on other devices."""
+    beside = {
+        "tiers of the cache": bool(cache.tiers),
+        "sequences that are swapped": cache.preemption == "swap",
+        "prefixes that are read once": reads_once,
+        "adapters in blocks of the cache": serving.adapters is not None and serving.adapters.slots is None,
+        "pools": bool(serving.pools),
+    }
+    for what in (what for what, there in beside.items() if there and serving.remote_attention is not None):
+        message = f"keys and values lie on other devices, and {what} are not simulated with them"
+        raise InputError(Problem(message, path="serving.remote_attention", hint="leave one of them out"))
 
 
 def _check_apart(serving: Serving) -> None:

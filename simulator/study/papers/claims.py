@@ -195,10 +195,21 @@ class Claim(Spec):
     """Relative spread that the source itself gives, where it is wider than 10 %: what lies in it is reproduced."""
     by_construction: str = ""
     """Why ours could not be another figure, such as a quotient of sizes; it is shown and not counted."""
+    assumed: str = ""
+    """What the authors leave open, what is taken for it, and that the figure hangs on it: a ratio then has the right
+    direction at best, however near it comes. `published: 1` with a `bound` is a direction that has no number."""
     reason: str = ""
     """Why ours differs, as far as it was looked into."""
     checks: tuple[Check, ...] = ()
     """What was changed to look into it; the page shows what each change comes to."""
+
+    @model_validator(mode="after")
+    def _has_a_direction(self) -> Self:
+        if self.assumed and (self.figure.ratio is None or self.unit):
+            raise ValueError("`assumed` goes with a `ratio` without a unit, which has a direction")
+        if self.assumed and self.published == 1 and self.bound is None:
+            raise ValueError("a direction without a number needs `bound`: `least` for more than 1, `most` for less")
+        return self
 
 
 class Fit(Spec):

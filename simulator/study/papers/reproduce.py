@@ -140,7 +140,7 @@ def figure(claim: Claim, value: Callable[[Figure], float]) -> PublishedFigure:
         ours if isfinite(ours) else None,
         off if off is not None and isfinite(off) else None,
         verdict(claim, ours),
-        "; ".join(filter(None, (claim.by_construction, claim.reason))),
+        "; ".join(filter(None, (claim.by_construction, claim.assumed and f"Assumed: {claim.assumed}", claim.reason))),
         {what: found if isfinite(found) else None for what, found in checks.items()},
     )
 

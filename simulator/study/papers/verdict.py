@@ -2,7 +2,8 @@
 
 A figure is reproduced within 10 %, or within the spread that its source gives; a ratio on the wrong side of 1 never is.
 A bound ("over 3", "up to 2") that holds without being near is `holds`. A ratio on the right side of 1 has the right
-`direction`. What would come out whatever the simulator does is marked in the data and not counted.
+`direction`, and no more where it hangs on inputs that were assumed. What would come out whatever the simulator does is
+marked in the data and not counted.
 """
 
 from collections.abc import Iterable
@@ -33,6 +34,8 @@ def verdict(claim: Claim, ours: float) -> str:
         return GIVEN
     if not isfinite(ours) or (turned := _turned(claim, ours)) is True:
         return MISSED
+    if claim.assumed:
+        return DIRECTION if turned is False else MISSED
     if abs(ours - claim.published) <= max(NEAR, claim.spread or 0.0) * abs(claim.published):
         return REPRODUCED
     if error(claim, ours) is None:
@@ -41,8 +44,15 @@ def verdict(claim: Claim, ours: float) -> str:
 
 
 def _turned(claim: Claim, ours: float) -> bool | None:
-    """Whether a ratio is on the other side of 1; None of other figures, and of ratios that are 1."""
-    if claim.figure.ratio is None or claim.unit or abs(claim.published - 1) <= EVEN:
+    """Whether a ratio is on the other side of 1; None of other figures, and of ratios that are 1.
+
+    Of a direction without a number the bound says which side that is, and ours has to be clear of 1.
+    """
+    if claim.figure.ratio is None or claim.unit:
+        return None
+    if claim.assumed and claim.published == 1:
+        return ours < 1 + EVEN if claim.bound == "least" else ours > 1 - EVEN
+    if abs(claim.published - 1) <= EVEN:
         return None
     return (ours - 1) * (claim.published - 1) <= 0
 

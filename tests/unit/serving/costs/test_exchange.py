@@ -48,6 +48,21 @@ def test_bytes_that_ranks_gather() -> None:
     }
 
 
+def test_rows_whose_expert_is_on_their_device_stay_there() -> None:
+    """Of 16 devices a sixteenth stays by chance; where three quarters do, a quarter goes, in place of 15 of 16."""
+    usual = {send.operation: send.size(1600) for send in sent("deepep-low-latency").cost.stages[0].sends}
+    grouped = sent("deepep-low-latency", more=", local_share: 0.75").cost.stages[0]
+    for send in grouped.sends:
+        assert send.size(1600) == pytest.approx(usual[send.operation] * 0.25 / (15 / 16))
+    assert grouped.exchanged(1024, 16 * 1024) < sent("deepep-low-latency").cost.stages[0].exchanged(1024, 16 * 1024)
+
+
+def test_a_local_share_of_gathered_rows_has_no_effect() -> None:
+    assert any(
+        "local_share: rows of all" in said for said in sent("allgather", more=", local_share: 0.5").cost.warnings
+    )
+
+
 def test_an_exchange_takes_what_the_plans_of_training_take() -> None:
     cost = sent("deepep", more=", dispatch_precision: fp8").cost.stages[0]
     machine = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2})

@@ -57,10 +57,30 @@ def claim(**more: Any) -> Claim:
         ({"figure": RATIO, "published": 1.0}, 0.99, REPRODUCED),
         ({"figure": RATIO, "published": 0.5}, 0.8, DIRECTION),
         ({"by_construction": "sizes"}, 2, GIVEN),
+        ({"figure": RATIO, "assumed": "lengths"}, 2.0, DIRECTION),
+        ({"figure": RATIO, "assumed": "lengths", "bound": "most"}, 1.5, DIRECTION),
+        ({"figure": RATIO, "assumed": "lengths"}, 0.99, MISSED),
+        ({"figure": RATIO, "assumed": "lengths", "published": 1, "bound": "least"}, 1.1, DIRECTION),
+        ({"figure": RATIO, "assumed": "lengths", "published": 1, "bound": "least"}, 1.01, MISSED),
+        ({"figure": RATIO, "assumed": "lengths", "published": 1, "bound": "most"}, 0.9, DIRECTION),
+        ({"figure": RATIO, "assumed": "lengths", "published": 1, "bound": "most"}, 1.1, MISSED),
     ],
 )
 def test_a_figure_comes_to_what_the_rule_says(more: dict[str, Any], ours: float, found: str) -> None:
     assert verdict(claim(**more), ours) == found
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"assumed": "lengths"}, "goes with a `ratio`"),
+        ({"assumed": "lengths", "figure": RATIO, "unit": "s"}, "goes with a `ratio`"),
+        ({"assumed": "lengths", "figure": RATIO, "published": 1}, "needs `bound`"),
+    ],
+)
+def test_a_claim_on_assumed_inputs_is_a_ratio_with_a_side(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        claim(**more)
 
 
 @pytest.mark.parametrize(
