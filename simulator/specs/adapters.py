@@ -56,10 +56,6 @@ class Adapters(Spec):
         """Ranks that adapters have in turn."""
         return (self.rank,) if isinstance(self.rank, int) else self.rank
 
-    def rank_of(self, adapter: int) -> int:
-        """Rank of an adapter, by its number from 0."""
-        return self.ranks[adapter % len(self.ranks)]
-
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not self.ranks:

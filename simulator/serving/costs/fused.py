@@ -21,8 +21,6 @@ from simulator.serving.costs.lanes import makespan, sent_in_steps, taken_in_step
 from simulator.serving.costs.operators import Collective, Elementwise, Gemm, Piece, layer
 from simulator.serving.costs.pieces import Pieces
 
-SUM = "all_reduce"
-
 
 def saved_by_steps(pieces: Pieces, depth: Depth, how: str) -> Callable[[int, int, float, float], float]:
     """Seconds that a stage saves at so many rows, whatever its attention takes; negative where parts lose more than

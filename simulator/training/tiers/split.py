@@ -2,7 +2,6 @@
 
 from simulator.specs.tiers.offload import Offload
 
-ELSEWHERE = ("parameters", "gradients", "optimizer")
 SUBGROUPS = 2
 """Subgroups that are on the device at once where it updates what lives elsewhere: one is worked on, one travels."""
 BUFFERS = 2
