@@ -10,9 +10,7 @@ from simulator.interop.rows.words import vocabulary
 
 _FORMS = {"sxm": r"sxm\d?|hgx|dgx|oam|nvswitch|nvlink\w*|hbm3", "pcie": r"pcie|pci e", "nvl": r"nvl(?! ?\d\d)"}
 """Forms by their words. Of the cards that come in several forms those with HBM3 are modules (the PCIe ones: HBM2e)."""
-_OTHER = (
-    r"mobile|laptop|max q|4090 d|super|mig|1g|2g|3g|4g|7g|h20 3e|h100 nvl|mi250x(?! gcd)|gb300|h100 (64|96)gb|simulated"
-)
+_OTHER = r"mobile|laptop|max q|4090 d|super|mig|1g|2g|3g|4g|7g|h20 3e|mi250x(?! gcd)|h100 (64|96)gb|simulated|a10g"
 """Words that name something else than the cards of the table."""
 
 

@@ -46,6 +46,21 @@ def _shipped(row: "Row") -> "Model | None":
     return known if (known.hidden, known.experts) == (row.hidden, row.experts) else None
 
 
+LATENT = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+
+
+def latent(row: "Row", assumed: list[str]) -> dict[str, Any]:
+    """Sizes of latent attention as the shipped model of the row's name and width has them; Refused without one."""
+    try:
+        known = served_model(row.model)
+    except Refused:
+        known = None
+    if known is None or known.kv_lora_rank is None or known.hidden != row.hidden:
+        raise Refused(f"attention `{row.attention}` without its sizes: write `MLA(q_lora 1536, kv_lora 512, ...)`")
+    assumed.append("sizes of latent attention as the model of this name has")
+    return {name: getattr(known, name) for name in LATENT}
+
+
 def _in_turn(row: "Row") -> bool:
     """Whether a benchmark deals experts out in turn, so that a row visits `topk` neighbours: NeMo AutoModel's balanced
     gate (nemo_automodel/components/moe, `FakeBalancedGate`)."""
@@ -73,8 +88,8 @@ def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:
     return {"ep": row.ep or 1, "etp": row.etp or usual}
 
 
-LIBRARIES = ((r"deep ?ep", "deepep"), (r"nccl all ?to ?all|all ?to ?all dispatcher|alltoall", "alltoall"))
-"""What sends rows to experts, by the words of a row."""
+LIBRARIES = ((r"deep ?ep|hai.?llm", "deepep"), (r"nccl all ?to ?all|all ?to ?all dispatcher|alltoall", "alltoall"))
+"""What sends rows to experts, by the words of a row; DeepEP is that of HAI-LLM (arXiv:2412.19437, section 3.2.2)."""
 
 
 def dispatcher(row: "Row", assumed: list[str]) -> str | None:
@@ -101,6 +116,8 @@ OVERLAPPED = re.compile(r"a2a overlap|overlap\w*[- ](of )?(moe|expert|a2a)|batch
 
 def overlaps(row: "Row") -> bool:
     """Whether rows travel beside the passes of another microbatch, by the words of a row."""
+    if re.search(r"dual ?pipe", (row.schedule or "").lower()):
+        return (row.ep or 1) > 1  # what the schedule is for (arXiv:2412.19437, section 3.2.1)
     said = (row.flags or "").lower()
     return bool(
         (row.experts or 0) > 1 and OVERLAPPED.search(said) and not re.search(r"(no|without|w/o) \S*overlap", said)

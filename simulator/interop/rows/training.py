@@ -45,7 +45,7 @@ class _Machine(_Part):
     devices: int = Field(ge=1, le=10_000_000)
     devices_per_node: int | None = PositiveInt
     intra_node: str | None = None
-    inter_node_gbps_per_device: float | None = Field(default=None, ge=1e-3, le=1e6)
+    inter_node_gbps_per_device: float | None = Field(default=None, ge=0, le=1e6)
     peak_flops_bf16: float | None = Field(default=None, gt=0)
 
 
@@ -160,11 +160,47 @@ def draft(row: Row) -> Draft:
     check_training(row)
     _check_supported(row)
     assumed: list[str] = []
+    row = _divisible(row, assumed)
     try:
         scenario = _scenario(row, assumed)
-    except (InputError, ValidationError) as error:
+    except InputError as error:
         raise Refused(" ".join(str(error).split())) from None
-    return Draft(row, scenario, stack_name(row), _open(row), tuple(assumed))
+    except ValidationError as error:
+        raise Refused("; ".join(found["msg"].removeprefix("Value error, ") for found in error.errors())) from None
+    return Draft(_with_peak(row, scenario, assumed), scenario, stack_name(row), _open(row), tuple(assumed))
+
+
+ROUNDED, ROUNDED_STEP = 0.05, 0.01
+"""How far a batch is rounded to one that its ranks can share: of figures a token or a sample, and of a step's time."""
+
+
+def _divisible(row: Row, assumed: list[str]) -> Row:
+    """The row with a batch that data-parallel ranks can share where the one it states is nearly that: publications
+    round (2 million tokens) or let the last microbatch be smaller."""
+    others = [_axis(row, axis, []) for axis in ("tp", "pp", "cp")]
+    ranks = row.devices // prod(others)
+    unit = ranks * (row.micro_batch or 1)
+    if (
+        not unit
+        or row.devices % prod(others)
+        or row.global_batch % unit == 0
+        or names.accumulated(row.flags, row.notes)
+    ):
+        return row
+    batch = max(round(row.global_batch / unit), 1) * unit
+    if abs(batch / row.global_batch - 1) > (ROUNDED_STEP if row.primary_metric == "step_s" else ROUNDED):
+        return row
+    assumed.append(f"global_batch {batch:,} for {row.global_batch:,}, which {ranks:,} ranks cannot share")
+    return row.model_copy(update={"global_batch": batch})
+
+
+def _with_peak(row: Row, scenario: Scenario, assumed: list[str]) -> Row:
+    """The row with the peak that its MFU is a share of."""
+    if row.primary_metric != "mfu" or row.peak_flops_bf16 is not None:
+        return row
+    peak = scenario.cluster.node.accelerator.peak[names.numbers(row.precision).precision].value  # type: ignore[index]
+    assumed.append(f"mfu of the dense peak of the data sheet, {peak / 1e12:,.0f} TFLOP/s")
+    return row.model_copy(update={"peak_flops_bf16": peak})
 
 
 def _check_supported(row: Row) -> None:
@@ -174,7 +210,7 @@ def _check_supported(row: Row) -> None:
         f"task `{row.task}` is not a pretraining step": not names.TASKS.fullmatch(plain(row.task)),
         **dict.fromkeys(names.unbuilt(row.flags, row.shard, row.framework), True),
         f"no {row.primary_metric} in the row": getattr(row, row.primary_metric) is None,
-        "mfu without the peak that it is a share of": row.primary_metric == "mfu" and row.peak_flops_bf16 is None,
+        "mfu of fewer than 16 bits without the peak that it is a share of": _peak_is_open(row),
     }
     words: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
         (names.attention, (row.attention, row.framework, row.flags)),
@@ -188,6 +224,13 @@ def _check_supported(row: Row) -> None:
     found = [reason for reason, applies in reasons.items() if applies] + unknown
     if found:
         raise Refused("; ".join(found))
+
+
+def _peak_is_open(row: Row) -> bool:
+    """Whether nobody can tell what the row's MFU is a share of: there are two customs below 16 bits."""
+    if row.primary_metric != "mfu" or row.peak_flops_bf16 is not None or _refusal(names.numbers, row.precision):
+        return False
+    return names.numbers(row.precision).precision not in ("bf16", "fp16")
 
 
 def _refusal(reader: Callable[..., Any], *said: Any) -> str:
@@ -205,6 +248,8 @@ def _refusal(reader: Callable[..., Any], *said: Any) -> str:
 def _scenario(row: Row, assumed: list[str]) -> Scenario:
     name = stack_name(row)
     stack = _with_gradients(load_spec(Stack, name), name, names.numbers(row.precision).precision, assumed)
+    if names.family(row.framework, row.shard).stands_in:  # type: ignore[union-attr]  # or its name were refused
+        assumed.append(f"framework `{row.framework}` as {name}, the most like it")
     cluster, model = _cluster(row, assumed), _model(row, assumed)
     training = _training(row, stack, assumed)
     return Scenario(version=1, name=row.id, cluster=cluster, model=model, stack=stack, training=training)
@@ -232,10 +277,27 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
         raise Refused(f"{row.devices} devices are no multiple of {per_node} a node")
     if cluster.network.kind == "torus":
         return _torus(cluster, row)
+    if cluster.network.kind == "none" and row.devices > per_node:
+        cluster = _joined(cluster, row, assumed)
+        node = cluster.node
     changes: dict[str, Any] = {"devices": per_node}
     if node.nics is not None and row.devices > per_node:
         changes["nics"] = _nics(row, cluster, per_node, assumed)
     return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})
+
+
+USUAL = "clusters/l40s-cluster"
+"""What joins nodes whose own profile stands alone: a switch of data-centre Ethernet and cards on PCIe."""
+
+
+def _joined(cluster: Cluster, row: Row, assumed: list[str]) -> Cluster:
+    """Servers that stand alone in their profile, joined by the rate that a row states."""
+    if not row.inter_node_gbps_per_device:
+        raise Refused("several nodes of a server that has no network here: state `inter_node_gbps_per_device`")
+    usual = load_spec(Cluster, USUAL.partition("/")[2])
+    assumed.append("nodes joined by one switch of data-centre Ethernet")
+    node = cluster.node.model_copy(update={"nics": usual.node.nics})
+    return cluster.model_copy(update={"network": usual.network, "node": node})
 
 
 def _cluster_name(row: Row, assumed: list[str]) -> str:
@@ -282,7 +344,7 @@ def _torus(cluster: Cluster, row: Row) -> Cluster:
 def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
     nics = cluster.node.nics
     assert nics is not None
-    if row.inter_node_gbps_per_device is None:
+    if not row.inter_node_gbps_per_device:
         assumed.append("network as usual for the device")
         return nics
     total = row.inter_node_gbps_per_device * 1e9 / 8 * per_node
@@ -314,6 +376,8 @@ def _model(row: Row, assumed: list[str]) -> Model:
         "max_sequence": row.seq_len,
     }
     data |= names.shape_of_attention(row.attention) | ({"head_dim": head_dim} if head_dim else {})
+    if names.is_latent(row.attention):
+        data |= {"kv_heads": row.heads} | ({} if "kv_lora_rank" in data else experts.latent(row, assumed))
     if names.predicting(row.flags):
         assumed.append("one module for multi-token prediction, on the last stage")
         data["mtp_layers"] = 1
@@ -340,9 +404,10 @@ def _known_model(row: Row) -> Model | None:
 
 def stack_name(row: Row) -> str:
     """The profile of the stack that a row's framework belongs to; raises Refused where there is none."""
-    name = names.family(row.framework, row.shard)
-    if name is None:
+    known = names.family(row.framework, row.shard)
+    if known is None:
         raise Refused(f"framework `{row.framework}`")
+    name = known.name
     if name in names.GENERATIONS and names.earlier(f"{row.framework} {row.source}"):
         return names.GENERATIONS[name]
     if name != "megatron-lm-2021":
@@ -410,6 +475,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "stages": stage_layers(row.layers, pp * vpp, assumed, names.predicting(row.flags)),
         "recompute": recompute,
         "recompute_modules": names.recomputation(row.recompute).modules,
+        "recompute_keeps": names.recomputation(row.recompute).keeps,
         "recompute_layers": layers,
         "recompute_share": share,
         "precision": formats.precision,
@@ -486,6 +552,11 @@ def _sharding(
         shard = shard._replace(zero=3)
     dp = row.devices // ((row.tp or 1) * (row.pp or 1) * (row.cp or 1))
     size = row.devices_per_node if shard.group == "node" else shard.group
+    if shard.zero == 2 and (row.pp or 1) > 1 and "fsdp" not in plain(row.shard or ""):
+        shard = shard._replace(zero=1)
+        assumed.append(
+            "gradients reduced once a step: DeepSpeed and Megatron shard none between a pipeline's microbatches"
+        )
     if shard.zero is None and stack.zero and dp > 1:
         assumed.append(f"zero {stack.zero} (the stack's default)")
     if size is not None and (size >= dp or dp % size):

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
-from simulator.interop.rows.words import vocabulary
+from simulator.interop.rows.words import Named, vocabulary
 from simulator.specs.training import Lora, Precision, Recompute
 
 Zero = Literal[0, 1, 2, 3]
@@ -39,6 +39,7 @@ _QUALIFIERS = (
     r"|block ?(wise|scaled|scaling)?|sub ?channel"
     r"|tensorwise|per tensor|rowwise|per row|cs|ds|mx|recipe|gemms?|linears?|compute|with|and|params?|parameters"
     r"|weights|activations|attention|e4m3|e5m2|in|for|bf16|fp32|master|32|16"
+    r"|float8|dynamic|static|tensorcores?|torchao|ao|o[12]|grads?|gradients?|reduc\w+|accumul\w+|optimizer|states?"
 )
 _NARROWER = r"\b(mxfp4|fp4|fp6|int8|int4|aqt|w8a8|1.58|ternary)\b"
 
@@ -161,8 +162,16 @@ class Recomputation:
     assumed: str = ""
     modules: tuple[str, ...] = ()
     """With `selective`, what is dropped besides scores."""
+    keeps: tuple[str, ...] = ()
+    """With `full`, results that are kept all the same."""
 
 
+_OPERATORS = re.compile(
+    r"(selective|sac)( activation checkpointing| ac)?( mode)? (op|ops|operators?|per op\w*)"
+    r"|per op\w* (selective )?(ac|sac)|ac selective op"
+)
+"""Words of torchtitan's checkpointing by operator (torchtitan/distributed/activation_checkpoint.py)."""
+KEPT_BY_OPERATOR = ("attention", "reductions", "every-second-product")
 _POLICY = re.compile(r"minimal\w*|save.(dot|qkv|out)[\w.]*")
 """Policies of MaxText that keep all or most products."""
 
@@ -174,6 +183,8 @@ def recomputation(words: str | None) -> Recomputation:
         return Recomputation(None)
     if _POLICY.fullmatch(text.replace(" ", ".")):
         return Recomputation("none", assumed=f"recompute `{words}` as none")
+    if _OPERATORS.fullmatch(text):
+        return Recomputation("full", keeps=KEPT_BY_OPERATOR)
     every = re.search(
         r"every (\d+)(st|nd|rd|th)?|every (other|second) |selective ac ?option ?(\d+)|selective (\d+)$", text
     )
@@ -190,13 +201,17 @@ def recomputation(words: str | None) -> Recomputation:
 
 
 _SELECTIVE = (
-    r"selective|core ?attention|core attn|attention only|attn|granularity selective|selective ac|ac selective|sac"
+    r"selective(ly)?|core ?attention|core attn|attention only|attn|granularity selective|selective ac|ac selective|sac"
 )
 _FULL = (
     r"full|all|yes|true|on|enabled|activation checkpointing|gradient checkpointing|uniform|block|every layer"
-    r"|ac full|full ac|checkpointed|full checkpointing|whole layers?|all layers"
+    r"|ac full|full ac|checkpointed|full checkpointing|whole layers?|all layers|remat|full remat|block ?wise"
+    r"|(full )?(activation|gradient|layer|transformer layer) (re)?(checkpoint\w*|comput\w*)|per layer"
 )
-_NONE = r"none|no|off|false|disabled|nothing|without|0|no recomputation|ac none|no ac|not used"
+_NONE = (
+    r"none|no|off|false|disabled|nothing|without|0|no recomputation|ac none|no ac|not used"
+    r"|no (activation |gradient )?(re)?(checkpoint\w*|comput\w*)|keep all|save all"
+)
 _MORE = (
     r"recompute|recomputation|checkpointing|activation|activations|granularity|method|block|uniform|ac|layers?|all"
     r"|short context|(layer ?)?norms?|(moe )?act|moe|experts|mla( up( proj)?)?|attn"
@@ -253,6 +268,14 @@ _LATENT_SIZES = {
     "nope": "qk_nope_head_dim",
     "v": "v_head_dim",
 }
+_LATENT_ONLY = re.compile(r"(?<!\w)(mla|multi ?head latent( attention)?|latent attention)(?!\w)")
+
+
+def is_latent(words: str | None) -> bool:
+    """Whether words name latent attention."""
+    return bool(_LATENT_ONLY.search(plain(words or "")))
+
+
 _WINDOW = re.compile(r"(alternating )?sliding window (\d+)")
 
 
@@ -262,6 +285,8 @@ def shape_of_attention(words: str | None) -> dict[str, Any]:
     if latent := _LATENT.search(text):
         sizes = re.findall(r"([a-z ]+?) (\d+)", latent[1])
         return {"attention": "mla"} | {_LATENT_SIZES[name.strip()]: int(size) for name, size in sizes}
+    if is_latent(words):
+        return {"attention": "mla"}
     if window := _WINDOW.search(text):
         size = int(window[2])
         return {"pattern": [{"window": size}, {}]} if window[1] else {"window": size}
@@ -273,7 +298,7 @@ def attention(words: str | None, *others: str | None) -> Literal["fused", "unfus
 
     Raises Refused for an attention that is no plain multi-head, grouped or multi-query one.
     """
-    text = _WINDOW.sub(" ", _LATENT.sub(" ", plain(words or "")))
+    text = _LATENT_ONLY.sub(" ", _WINDOW.sub(" ", _LATENT.sub(" ", plain(words or ""))))
     plain_kinds = (
         r"(mha|gqa|mqa|multi ?head|multi query|grouped query|dense|causal|full|attention|self|rope|\d+|kv|heads?)"
     )
@@ -293,13 +318,12 @@ def attention(words: str | None, *others: str | None) -> Literal["fused", "unfus
 
 
 TASKS = re.compile(
-    r"pre ?train(ing)?( .*)?|lora( (fine ?tun(e|ing)|sft))?|sft|(full |supervised )?fine ?tun(e|ing)|full sft"
+    r"(pre ?)?train(ing)?( .*)?|lora( (fine ?tun(e|ing)|sft))?|sft|(full |supervised )?fine ?tun(e|ing)|full sft"
     r"|continued pre ?train(ing)?"
 )
 UNBUILT = (
     (r"offload(?!\w* ?= ?(false|0|off|none))\w*", r"no (\w+ )?offload|without (\w+ )?offload", "offload to the host"),
     (r"qlora|peft|(?<!lora )adapters?", r"no (lora|adapters?)", "adapters beside quantised weights (QLoRA)"),
-    (r"dual ?pipe\w*|zero ?bubble|zb ?(h1|h2|v|b)", r"no zero ?bubble", "a pipeline schedule that is not built"),
     (r"nvme|zero ?infinity", r"no nvme", "states on NVMe"),
 )
 """What flags name and is not built: (its words, words that say that it is off, name)."""
@@ -407,10 +431,10 @@ _HOSTS = re.compile(r"(?<!\w)(pytorch|torch|accelerate|hugging ?face|hf|transfor
 """Frameworks under which the sharding decides what runs."""
 
 
-def family(framework: str | None, shard: str | None = None) -> str | None:
+def family(framework: str | None, shard: str | None = None) -> Named | None:
     """The stack that a framework's name belongs to; None where none does."""
     if framework and shard and _HOSTS.search(plain(framework)) and family(framework) is None:
         return family(shard)
     text = re.sub(r"([a-z])\.(?=\s|$)", r"\1", plain(framework or "").replace("megatron lm core", "megatron core"))
     stacks = vocabulary().training.stacks
-    return next((known.name for known in stacks if re.search(rf"(?<!\w)({known.words})(?!\w)", text)), None)
+    return next((known for known in stacks if re.search(rf"(?<!\w)({known.words})(?!\w)", text)), None)

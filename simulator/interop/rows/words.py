@@ -48,6 +48,8 @@ class Named(_Words):
     """Pattern."""
     name: str
     """Of a schedule or stack."""
+    stands_in: bool = False
+    """Whether it is not the software itself but what is most like it: rows list that as assumed."""
 
 
 class Engine(_Words):

@@ -44,15 +44,19 @@ MODULES: tuple[tuple[str, ...], ...] = (
 def choose_modules(scenario: Scenario, assumed: list[str]) -> Scenario:
     """Where parts of layers are said to be recomputed and not which: the cheapest that make it fit; those that spare
     most where none does."""
-    found = scenario
-    for modules in MODULES:
-        training = scenario.training.model_copy(update={"recompute_modules": modules})
-        found = scenario.model_copy(update={"training": training})
-        if _fits(found, arranged_job(found), 1.0):
-            break
-    if modules:
+    candidates = [_recomputing(scenario, modules) for modules in MODULES]
+    jobs = [arranged_job(candidate) for candidate in candidates]
+    fitting = (place for place, job in enumerate(jobs) if _fits(candidates[place], job, 1.0))
+    least = min(range(len(jobs)), key=lambda place: memory.peak_memory(jobs[place]))
+    place = next(fitting, least)
+    if modules := MODULES[place]:
         assumed.append(f"{' and '.join(modules)} computed again, the cheapest that fit")
-    return found
+    return candidates[place]
+
+
+def _recomputing(scenario: Scenario, modules: tuple[str, ...]) -> Scenario:
+    training = scenario.training.model_copy(update={"recompute_modules": modules})
+    return scenario.model_copy(update={"training": training})
 
 
 def choose_chunks(scenario: Scenario, least: int, free: bool, assumed: list[str]) -> Scenario:

@@ -43,7 +43,7 @@ def map_row(row: Row) -> Mapped:
         job = arranged_job(scenario)
     except (InputError, ValidationError) as error:
         raise Refused(" ".join(str(error).split())) from None
-    return Mapped(row, scenario, job, drafted.stack, tuple(assumed))
+    return Mapped(drafted.row, scenario, job, drafted.stack, tuple(assumed))
 
 
 def _settled(drafted: Draft, assumed: list[str]) -> Scenario:

@@ -1,0 +1,127 @@
+"""Rows as sources may write them that are not shipped: what they leave to common knowledge is assumed, and said."""
+
+from typing import Any
+
+import pytest
+
+from simulator.interop.rows.jsonl import Refused, read_row
+from simulator.interop.rows.training import Draft, Row, draft
+
+DENSE = {"model": "Llama-3.1-70B", "hidden": 8192, "layers": 80, "heads": 64, "kv_heads": 8, "ffn": 28672}
+DEEPSEEK = {
+    "model": "DeepSeek-V3",
+    "hidden": 7168,
+    "layers": 61,
+    "heads": 128,
+    "ffn": 18432,
+    "experts": 256,
+    "topk": 8,
+    "moe_ffn": 2048,
+    "shared_experts": 1,
+    "dense_layers": 3,
+    "attention": "mla",
+    "pp": 16,
+    "ep": 64,
+    "global_batch": 15360,
+    "devices": 2048,
+    "device": "H800-80GB",
+    "precision": "fp8 (block scaled)",
+    "framework": "HAI-LLM",
+    "schedule": "DualPipe",
+}
+
+
+def drafted(**keys: Any) -> Draft:
+    """A row of the 70B model on 64 H100, with other keys."""
+    usual = {
+        "id": "row",
+        "source": "elsewhere",
+        "device": "H100-80GB",
+        "devices": 64,
+        "devices_per_node": 8,
+        "vocab": 128256,
+        "gated_ffn": True,
+        "seq_len": 4096,
+        "global_batch": 128,
+        "micro_batch": 1,
+        "tp": 8,
+        "pp": 2,
+        "precision": "bf16",
+        "framework": "Megatron-LM",
+        "primary_metric": "step_s",
+        "step_s": 10.0,
+    }
+    return draft(read_row(Row, {**usual, **DENSE, **keys}))
+
+
+@pytest.mark.parametrize(
+    ("device", "per_node", "network", "name"),
+    [
+        ("GB300", 4, "NVL72", "NVIDIA GB300"),
+        ("MI325X", 8, "xGMI", "AMD Instinct MI325X"),
+        ("MI355X", 8, "Infinity Fabric", "AMD Instinct MI355X"),
+        ("Ascend-910B", 8, "HCCS", "Huawei Ascend 910B"),
+        ("GH200", 4, "NVLink4", "NVIDIA GH200"),
+        ("L4", 8, "PCIe", "NVIDIA L4"),
+        ("RTX 4090", 8, "PCIe", "NVIDIA GeForce RTX 4090"),
+    ],
+)
+def test_devices_on_several_nodes(device: str, per_node: int, network: str, name: str) -> None:
+    row = drafted(device=device, devices_per_node=per_node, intra_node=network, inter_node_gbps_per_device=100)
+    cluster = row.scenario.cluster
+    assert cluster.node.accelerator.name.startswith(name)
+    assert (cluster.node.devices, cluster.nodes) == (per_node, 64 // per_node)
+    assert cluster.network.kind != "none" and cluster.node.nics is not None
+    assert cluster.node.nics.count * cluster.node.nics.bandwidth.value == pytest.approx(per_node * 12.5e9)
+
+
+def test_servers_without_a_network_need_a_rate() -> None:
+    with pytest.raises(Refused, match="inter_node_gbps_per_device"):
+        drafted(device="RTX 4090", inter_node_gbps_per_device=0)
+
+
+def test_an_mfu_is_a_share_of_the_data_sheet() -> None:
+    row = drafted(primary_metric="mfu", mfu=0.4)
+    assert row.row.peak_flops_bf16 == row.scenario.cluster.node.accelerator.peak["bf16"].value
+    assert any("peak of the data sheet, 989" in text for text in row.assumed)
+    with pytest.raises(Refused, match="fewer than 16 bits"):
+        drafted(primary_metric="mfu", mfu=0.4, precision="fp8")
+
+
+def test_a_batch_that_is_nearly_one_that_ranks_share_is_rounded() -> None:
+    """992 sequences for 976 over 124 ranks (OPT-175B: two million tokens); a step's time stands for its own batch."""
+    keys: dict[str, Any] = {"devices": 992, "global_batch": 976, "tp": 8, "pp": 1}
+    rate = {"primary_metric": "tokens_per_s_per_device", "tokens_per_s_per_device": 100.0, "step_s": None}
+    row = drafted(**keys, **rate)
+    assert row.row.global_batch == row.scenario.training.global_batch == 992
+    assert any("992 for 976" in text for text in row.assumed)
+    assert drafted(**{**keys, "global_batch": 992}, **rate).assumed == tuple(
+        text for text in row.assumed if "for 976" not in text
+    )
+    assert drafted(**keys).row.global_batch == 976
+    assert drafted(**{**keys, "global_batch": 700}, **rate).row.global_batch == 700
+
+
+def test_the_framework_of_deepseek() -> None:
+    """DualPipe hides the exchange by DeepEP, and sizes of latents are those of the model of that name."""
+    row = drafted(tp=1, intra_node="NVLink 400 GB/s", **DEEPSEEK)
+    training, model = row.scenario.training, row.scenario.model
+    assert (training.schedule, training.dispatcher, training.overlap_experts) == ("dualpipe", "deepep", True)
+    assert (model.kv_lora_rank, model.q_lora_rank, model.qk_rope_head_dim) == (512, 1536, 64)
+    assert any("`HAI-LLM` as megatron-core" in text for text in row.assumed)
+    with pytest.raises(Refused, match="without its sizes"):
+        drafted(**{**DEEPSEEK, "model": "another-v3"})
+
+
+def test_gradients_of_a_pipeline_are_reduced_once() -> None:
+    row = drafted(shard="ZeRO-2")
+    assert row.scenario.training.parallel.zero == 1
+    assert any("reduced once a step" in text for text in row.assumed)
+    assert drafted(shard="fsdp (zero-2 style: shard optimizer+grads, params kept)").scenario.training.parallel.zero == 2
+    assert drafted(shard="ZeRO-2", pp=1).scenario.training.parallel.zero == 2
+
+
+def test_checkpointing_by_operator_keeps_what_torchtitan_keeps() -> None:
+    training = drafted(framework="torchtitan", recompute="selective (op)", tp=1, pp=1, shard="FSDP2").scenario.training
+    assert training.recompute == "full"
+    assert training.recompute_keeps == ("attention", "reductions", "every-second-product")
