@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from simulator.random import stream
 from simulator.results.service import FAILED, FINISHED, REJECTED
 from simulator.serving.fleet.breakdowns import Planned
+from simulator.serving.tiers.path import Lane, path
 from simulator.specs.fleet import Fleet
 from simulator.specs.serving import LocalPrompts
 from tests.effort import simulations
 from tests.fleets import fleet, ran
 from tests.properties.test_fleets import rows
-from tests.replicas import Setting, System, asked
+from tests.replicas import TOKENS, Setting, System, asked
+from tests.theory.test_adapters import attached
 
 APART = Setting(most=6, blocks=120, decode_blocks=90, replicas=2, decoders=3, router="least-outstanding", budget=64)
 TIERED = Setting(most=6, blocks=60, block_size=4, replicas=3, router="least-outstanding", cached=True, budget=64)
@@ -211,3 +213,59 @@ def test_local_prompts_go_to_prefill_while_no_decode_replica_is_up() -> None:
     made.agenda.run()
     whole(made, 2)
     assert made.fleet.kv_transfer is not None and [row[0] for row in made.fleet.kv_transfer.rows] == [0]
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from(["retry", "migrate", "fail"]),
+    decoders=st.sampled_from([0, 2]),
+    slots=st.sampled_from([None, 2]),
+    by_layer=st.booleans(),
+    times=TIMES,
+)
+@simulations(15)
+def test_adapters_after_any_failures(
+    seed: int, kind: str, decoders: int, slots: int | None, by_layer: bool, times: list[Any]
+) -> None:
+    """Of replicas and of pools: adapters are loaded again, requests that wait for one are not lost."""
+    setting = replace(APART, replicas=2, decoders=decoders, by_layer=by_layer)
+    known = [(at, lasts, who % (2 + decoders)) for at, lasts, who in times]
+    of = stream(seed, "adapters").integers(-1, 5, 60).tolist()
+    found = []
+    for fast_forward in (True, False):
+        given = asked(rows(60, 12_000.0, seed)), setting, rules(kind), fast_forward
+        made = fleet(*given, planned=planned(known))
+        attached(made, of, slots)
+        made.agenda.run()
+        operations = made.fleet.operations
+        assert operations is not None
+        operations.check()
+        for replica in made.replicas:
+            adapters = replica.adapters
+            assert adapters is not None
+            assert not (adapters._users or adapters._coming or adapters._aside or adapters._since or adapters._moved)
+            assert adapters.idle_blocks == sum(map(adapters._blocks, adapters._idle))
+            replica.blocks.give_back(adapters.idle_blocks)
+        whole(made, 60)
+        found.append(outcome(made))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("slots", [None, 1])
+def test_a_cache_and_its_adapter_come_beside_each_other(slots: int | None) -> None:
+    """The decode side loads the adapter while the cache is on its way; decoding begins when both are there."""
+    setting = replace(APART, replicas=1, decoders=1, blocks=4000, decode_blocks=4000, most=8, price=TOKENS)
+    first = []
+    for bandwidth in (100.0, 0.01):
+        made = fleet(asked([[0, 40, 3]]), setting, rules("retry"))
+        both = attached(made, [3], slots, load=path(0.0, [Lane(made.agenda.add(bandwidth), bandwidth)]))
+        made.agenda.run()
+        assert made.fleet.kv_transfer is not None
+        ((_, start, end, _),) = made.fleet.kv_transfer.rows
+        ticks = round(50_000.0 / bandwidth)
+        kernels = 100 + 3 * 40
+        assert start == ticks + 10 * 40 + kernels
+        assert made.ledger.finish[0] == max(end, start + ticks) + 2 * (10 + 100 + 3)
+        assert [one.counts.loads for one in both] == [1, 1]
+        first.append(end - start)
+    assert first[0] == first[1] < 50_000.0 / 0.01

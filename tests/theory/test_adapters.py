@@ -37,9 +37,9 @@ def attached(ran: System, of: Sequence[int], slots: int | None = 2, blocks: int 
     for replica in ran.replicas:
         lane = Lane(ran.agenda.add(RATE), RATE)
         kernels: Any = (Kernels(),) * len(replica.stages.costs)
-        given = {"host_slots": None, "fetch": None} | more
+        given = {"host_slots": None, "fetch": None, "load": path(0.0, [lane])} | more
         own = () if slots is not None else (blocks,)
-        rules = AdapterRules(of, (8,), (SIZE,), own, slots, kernels, path(0.0, [lane]), **given)
+        rules = AdapterRules(of, (8,), (SIZE,), own, slots, kernels, **given)
         replica.adapters = AdapterSlots(replica, rules)
         if slots is None:
             replica.blocks.spare = replica.adapters

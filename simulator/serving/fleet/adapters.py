@@ -43,12 +43,9 @@ def check(serving: Serving, layout: Layout, node: Node) -> None:
     if serving.adapters is None:
         return
     hint = "leave `adapters` out"
-    if any(pool.role != "both" for pool in serving.pools):
-        message = "adapters beside `prefill` and `decode` pools are not simulated"
-        raise InputError(Problem(message, path=PATH, hint=hint))
-    if serving.fleet is not None and serving.fleet.changes:
-        message = "adapters of replicas that come, go or fail are not simulated"
-        raise InputError(Problem(message, path=PATH, hint="leave `adapters` or these rules of `fleet` out"))
+    if serving.switching is not None:
+        message = "adapters of replicas that change their role are not simulated"
+        raise InputError(Problem(message, path=PATH, hint="leave `adapters` or `switching` out"))
     if layout.sharers > 1:
         message = "adapters of replicas that share experts are not simulated"
         raise InputError(Problem(message, path=PATH, hint="write `ep: 1`, or leave `adapters` out"))

@@ -182,6 +182,9 @@ class Roster:
         now = self.agenda.now
         if now > member.since:
             self.log.append((member.number, member.phase, member.since, now))
+        if phase == OFF:  # what starts later has empty caches, and no adapters
+            for replica in member.group:
+                lose_all(replica)
         member.phase, member.since = phase, now
         member.turn += 1
         if phase != DOWN:

@@ -8,6 +8,9 @@ pass them (as vLLM's scheduler lets them). Adapters lie in slots of their own, o
 are loaded than sequences could run, and if all blocks are taken by adapters of requests that wait, all but the first of
 these wait again for theirs.
 
+A cache that comes from a prefill replica is taken when there is room for its adapter too, which is loaded meanwhile;
+its request decodes when both are here. The prefill replica has let go of the adapter when the prompt was done.
+
 See docs/models/adapters.md.
 """
 
@@ -18,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from simulator.engine.agenda import Running
 from simulator.serving.costs.adapters import AdapterProducts
 from simulator.serving.tiers.path import Path
 from simulator.serving.workload.adapters import BASE
@@ -74,7 +78,20 @@ class AdapterCounts:
 class AdapterSlots:
     """The adapters of a replica."""
 
-    __slots__ = ("_aside", "_coming", "_host", "_idle", "_since", "_users", "counts", "idle_blocks", "replica", "rules")
+    __slots__ = (
+        "_aside",
+        "_coming",
+        "_host",
+        "_idle",
+        "_loading",
+        "_moved",
+        "_since",
+        "_users",
+        "counts",
+        "idle_blocks",
+        "replica",
+        "rules",
+    )
 
     def __init__(self, replica: "Replica", rules: AdapterRules) -> None:
         """None is loaded."""
@@ -88,6 +105,10 @@ class AdapterSlots:
         """Adapters on their way, and the requests that wait for them."""
         self._aside: OrderedDict[int, list[int]] = OrderedDict()
         """Adapters for which there is no room, in the order of their first requests, and these."""
+        self._loading: dict[int, Running] = {}
+        """Bytes on their way, by adapter."""
+        self._moved: dict[int, bool] = {}
+        """Requests from elsewhere that wait for their adapter, and whether their cache is here."""
         self._since: dict[int, int] = {}
         """When each request that waits for an adapter began to."""
         self._host: OrderedDict[int, None] = OrderedDict()
@@ -133,6 +154,61 @@ class AdapterSlots:
         if not known:
             self._start(adapter)
 
+    # Requests whose cache comes from elsewhere ----------------------------------------------------------------------
+
+    def room_for(self, request: int) -> int | None:
+        """Blocks that the adapter of a request takes if its cache comes now; None where there is no room for it."""
+        adapter = self.rules.of[request]
+        if adapter == BASE or adapter in self._users or adapter in self._idle or adapter in self._coming:
+            return 0
+        if adapter in self._aside:
+            return None
+        if self.rules.slots is not None:
+            return 0 if self.held < self.rules.slots or self._idle else None
+        return self._blocks(adapter)
+
+    def accept(self, request: int) -> None:
+        """The cache of a request comes; its adapter is held, or loaded."""
+        self._moved[request] = False
+        if self.come(request):
+            del self._moved[request]
+
+    def arrived(self, request: int) -> bool:
+        """The cache of a request is here; whether its adapter is too."""
+        if request in self._moved:
+            self._moved[request] = True
+            return False
+        return True
+
+    def abandon(self, request: int) -> None:
+        """The cache of a request does not come."""
+        adapter = self.rules.of[request]
+        if adapter == BASE:
+            return
+        if self._moved.pop(request, None) is None:
+            self.finished(request)
+            return
+        del self._since[request]
+        (self._coming if adapter in self._coming else self._aside)[adapter].remove(request)
+        if not self._aside.get(adapter, True):
+            del self._aside[adapter]
+
+    def forget(self) -> list[int]:
+        """All adapters are lost, those of the host too; requests that waited for one."""
+        blocks = sum(map(self._blocks, (*self._users, *self._idle, *self._coming)))
+        self.replica.blocks.give_back(blocks)
+        for running in self._loading.values():
+            self.replica.agenda.stop(running)
+        lost = [one for table in (self._coming, self._aside) for waiting in table.values() for one in waiting]
+        for table in (self._users, self._idle, self._coming, self._aside, self._host, self._loading, self._since):
+            table.clear()
+        self.idle_blocks = 0
+        for request in self._moved:  # their caches are here
+            self.replica.blocks.release(request, 0)
+            self.replica.queue.paused.setdefault(request, self.replica.ledger.first_token[request])
+        self._moved.clear()
+        return lost
+
     def finished(self, request: int) -> None:
         """A request is done."""
         adapter = self.rules.of[request]
@@ -172,7 +248,7 @@ class AdapterSlots:
         way = self.rules.load if self._on_host(adapter) else self.rules.fetch
         assert way is not None
         label = (self.replica.name, "adapters")
-        self.replica.agenda.start(way.activity(size), partial(self._arrived, adapter), label)
+        self._loading[adapter] = self.replica.agenda.start(way.activity(size), partial(self._arrived, adapter), label)
         return True
 
     def _room(self, adapter: int) -> bool:
@@ -188,6 +264,8 @@ class AdapterSlots:
             batch.cut()  # a stretch has taken blocks ahead of time
         limit = replica.policy.rules.max_sequences * len(replica.batches)
         own, first = replica.blocks, self._aside[adapter][0]
+        if first in self._moved:
+            return self._blocks(adapter) <= own.available()
         if len(replica.queue.waiting) + sum(map(len, self._coming.values())) >= limit:
             return False
         return self._blocks(adapter) + own.whole(first) + own.watermark <= own.available()
@@ -221,16 +299,25 @@ class AdapterSlots:
 
     def _arrived(self, adapter: int) -> None:
         """An adapter is here."""
+        del self._loading[adapter]
         self._give(adapter, self._coming.pop(adapter))
         self._next()
 
     def _give(self, adapter: int, requests: Sequence[int]) -> None:
         """Requests have their adapter and wait as others do."""
         replica = self.replica
+        if not requests:  # what it was loaded for does not come any more
+            self._idle[adapter] = None
+            self.idle_blocks += self._blocks(adapter)
+            return
         self._hold(adapter, len(requests))
         for request in requests:
             self.counts.waits.append(replica.agenda.now - self._since.pop(request))
-            replica.queue.set_back(request)
+            here = self._moved.pop(request, None)
+            if here is None:
+                replica.queue.set_back(request)
+            elif here:
+                replica.queue.ready.append(request)
         replica.wake()
 
     def _next(self) -> None:

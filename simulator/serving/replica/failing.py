@@ -51,6 +51,8 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
         lost += replica.intake.forget()
     for batch in replica.batches:
         lost += _lose_batch(replica, batch, now)
+    if replica.adapters is not None:
+        lost += replica.adapters.forget()
     paused, queue.paused = queue.paused, {}
     queue.pending = queue.swapped_tokens = queue.outstanding = queue.coming = 0
     blocks = replica.blocks

@@ -194,13 +194,16 @@ class Replica:
         if not self.policy.grows:
             tokens = ledger.prompt[request] + ledger.output[request] + own.memory.lookahead
         blocks = own.state - (-tokens // own.size)
-        if blocks + self.blocks_reserved() + own.watermark > own.available():
+        adapter = 0 if self.adapters is None else self.adapters.room_for(request)
+        if adapter is None or blocks + adapter + self.blocks_reserved() + own.watermark > own.available():
             return False
         own.take(blocks)
         own.held[request] = blocks
         self.queue.coming += 1
         self._count(1)
         ledger.replica[request] = self.number
+        if self.adapters is not None:
+            self.adapters.accept(request)
         return True
 
     def abandon(self, request: int) -> None:
@@ -208,6 +211,8 @@ class Replica:
         self.blocks.release(request, 0)
         self.queue.coming -= 1
         self._count(-1)
+        if self.adapters is not None:
+            self.adapters.abandon(request)
 
     def _count(self, requests: int) -> None:
         """It has so many requests more."""
@@ -234,8 +239,9 @@ class Replica:
 
     def arrived(self, request: int) -> None:
         """The cache of an accepted request is here."""
-        self.queue.ready.append(request)
-        self.wake()
+        if self.adapters is None or self.adapters.arrived(request):
+            self.queue.ready.append(request)
+            self.wake()
 
     def admit_transferred(self, batch: Batch) -> None:
         """Requests whose cache has arrived decode from now on."""
@@ -367,6 +373,8 @@ class Replica:
             self.finish(request, now)
         elif self.role == "prefill":
             self._count(-1)
+            if self.adapters is not None:
+                self.adapters.finished(request)
             self.owner.hand_over(request, self, now)
         else:
             if self.policy.grows:

@@ -25,6 +25,7 @@ from simulator.specs.adapters import Adapters
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.requests import Requests
+from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import NumberFormats
 from simulator.units import TICKS_PER_SECOND
 from tests.unit.serving.costs.test_iteration import stack
@@ -121,6 +122,23 @@ def test_prefixes_are_shared_by_requests_of_one_adapter_only() -> None:
     assert apart(traced, np.zeros(200, np.int64)).prefix == ((14, 16), (14, 17)) * 100
 
 
+def test_adapters_stand_beside_pools_and_failures(tmp_path: Path) -> None:
+    """Both sides load what they need; loads are more after a failure, and all requests are done."""
+    pools = "+serving.pools=[{name: p, role: prefill}, {name: d, role: decode}]"
+    trace = tmp_path / "faults.csv"
+    trace.write_text("time,what,until\n3,d,4\n5,p,6\n")
+    given = ["requests.count=60", pools, "serving.replicas=1", "+serving.adapters={count: 4, slots: 4}"]
+    done = []
+    for more in ([], [f"+serving.fleet={{failures: {{trace: {trace}}}}}"]):
+        scenario = load_scenario(FILE, [*given, *more]).scenario
+        assert isinstance(scenario, ServingScenario)
+        result = serve(scenario)
+        assert result.service is not None and result.service.adapters is not None
+        assert result.metrics["completed"] == 60
+        done.append(result.service.adapters.loads)
+    assert done[0] == 8 < done[1]
+
+
 @pytest.mark.parametrize(
     ("given", "words", "more"),
     [
@@ -138,7 +156,11 @@ def test_prefixes_are_shared_by_requests_of_one_adapter_only() -> None:
         ("{count: 4, rank: 65536, slots: 1}", ("an adapter of rank 65536 takes", "are free beside weights"), ()),
         ("{count: 4, rank: 65536}", ("an adapter of rank 65536 takes", "the whole cache has", "adapters.rank"), ()),
         ("{count: 4, slots: 2}", ("the devices of", "are the host"), ("cluster=clusters/laptop-cell",)),
-        ("{count: 4}", ("come, go or fail",), ("+serving.fleet={failures: {mtbf: 1 h, repair: {fixed: 60}}}",)),
+        (
+            "{count: 4}",
+            ("change their role", "leave `adapters` or `switching` out"),
+            ("+serving.pools=[{name: p, role: prefill}, {name: d, role: decode}]", "+serving.switching={}"),
+        ),
     ],
 )
 def test_adapters_that_cannot_be_are_refused_in_words(
