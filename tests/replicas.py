@@ -64,6 +64,8 @@ class Price:
     """Of the host for each iteration with prompts."""
     beside: tuple[int, int] = (0, 0)
     """Of the host beside the device, and of that for each sequence."""
+    launched: int = 0
+    """Of the host beside the device for kernels of an iteration with prompts."""
     overlap: None = None
     """Nothing runs beside anything else."""
     speculation: Speculation | None = None
@@ -103,8 +105,8 @@ class Price:
     def host(self, sequences: int) -> int:
         return self.overhead + self.each * sequences
 
-    def least(self, sequences: int) -> int:
-        return self.beside[0] + self.beside[1] * sequences
+    def least(self, sequences: int, rows: int, prompts: bool = False) -> int:
+        return self.beside[0] + self.beside[1] * sequences + (self.launched if prompts else 0)
 
     @property
     def launching(self) -> object:
@@ -214,6 +216,8 @@ class Setting:
     wait: int = 0
     """Iterations that prompts wait for others, up to `wait_share` of the budget."""
     wait_share: float = 0.5
+    balance: tuple[int, int] = (0, 0)
+    """Iterations of which one lets prompts join of ranks in step, and that they wait for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +279,7 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
     )
     if setting.price.speculation is not None:
         memory = replace(memory, lookahead=setting.price.speculation.most_rows - 1)
-    waits = setting.poll, setting.wait, setting.wait_share
+    waits = setting.poll, setting.wait, setting.wait_share, *setting.balance
     rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing, *waits)
     front = FrontEnd([setting.handling] * len(fleet.ledger.prompt)) if setting.handling else None
     shared = fleet.ledger.prefix_block // setting.block_size

@@ -125,6 +125,8 @@ class Batching(Spec):
         "scheduler_recv_interval": "poll_interval",
         "batch_wait_timeout_iters": "wait_iterations",
         "batch_wait_max_tokens_ratio": "wait_share",
+        "timeout_iters": "balance_iterations",
+        "batching_wait_iters": "balance_wait",
     }
 
     policy: str | None = None
@@ -146,6 +148,12 @@ class Batching(Spec):
     `batch_wait_timeout_iters`)."""
     wait_share: Fraction = Field(default=0.0, exclude_if=lambda share: share == 0)
     """For `guaranteed`: share of the token budget from which prompts wait no longer (`batch_wait_max_tokens_ratio`)."""
+    balance_iterations: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, exclude_if=lambda most: most == 0)
+    """For `guaranteed` with attention ranks that share experts: while all of them decode, prompts join in iterations in
+    which each rank has one, and in every so manieth one (TensorRT-LLM's `attention_dp_config` with `enable_balance`:
+    `timeout_iters`); 0: as they come."""
+    balance_wait: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, exclude_if=lambda most: most == 0)
+    """Iterations that they wait for more where each rank has one (`batching_wait_iters`)."""
     instances: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] = 1
     """Batches of a replica that run beside each other, each of up to `max_sequences`: instances of the engine on the
     same devices (FasterTransformer). They have the weights in memory once, read them each for itself, and take turns

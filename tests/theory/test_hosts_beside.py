@@ -29,7 +29,7 @@ def test_an_iteration_lasts_as_long_as_the_longer_of_the_two(leap: bool) -> None
 @pytest.mark.parametrize("drafts", [None, DRAFTS])
 @pytest.mark.parametrize("sharers", [1, 2])
 def test_fast_forward_changes_nothing(sharers: int, drafts: Speculation | None) -> None:
-    price = Price(speculation=drafts, beside=(300, 20))
+    price = Price(speculation=drafts, beside=(300, 20), launched=700)
     setting = Setting(price=price, replicas=2, sharers=sharers, blocks=200, budget=200)
     one, other = (run(asked(MANY), setting, fast_forward=leap) for leap in (True, False))
     assert one.ledger.first_token == other.ledger.first_token
@@ -41,6 +41,14 @@ def test_fast_forward_changes_nothing(sharers: int, drafts: Speculation | None) 
     assert [r.record.hosted for r in one.replicas] == [r.record.hosted for r in other.replicas]
 
 
+def test_a_host_prepares_and_then_launches() -> None:
+    """An iteration with prompts waits for both, one of decodes for the preparation alone."""
+    price = Price(**ALONE, beside=(5000, 0), launched=3000)
+    done = run(asked([(0, 100, 3)]), Setting(price=price, budget=200))
+    assert done.ledger.first_token == [8000]
+    assert done.ledger.finish == [8000 + 2 * 5000]
+
+
 def test_packets_and_drafts_of_a_stack() -> None:
     figure = Figure[float](value=60e-6, status="estimate", source="a test")
     stack = load_spec(ServingStack, "vllm").model_copy(update={"stream_overhead": figure, "verify_overhead": figure})
@@ -49,7 +57,9 @@ def test_packets_and_drafts_of_a_stack() -> None:
     assert host_seconds(stack, DRAFTS, 20) == ((own[0], own[1] + 60e-6), (0.0, 3e-6))
 
 
-@pytest.mark.parametrize("change", ["+serving.stream_interval=0", "+stack.stream_overhead=3"])
+@pytest.mark.parametrize(
+    "change", ["+serving.stream_interval=0", "+stack.stream_overhead=3", "+serving.batching.balance_iterations=-1"]
+)
 def test_what_cannot_be_is_refused(change: str) -> None:
     with pytest.raises(InputError, match=change[1:].split("=")[0]):
         load_scenario("serving/quickstart", [change])

@@ -514,7 +514,8 @@ def _batching(
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
     if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
-        tokens, most = said.limits(row.concurrency, row.input_len, 1 if drafts is None else drafts.most_rows)
+        ranks = _spread(row).get("attention_dp") or 1
+        tokens, most = said.limits(row.concurrency, row.input_len, 1 if drafts is None else drafts.most_rows, ranks)
         assumed.append(f"limits of the engine as in the benchmark's scripts: {most} sequences")
     return Batching(
         policy=policy,
@@ -523,4 +524,6 @@ def _batching(
         poll_interval=said.poll_interval or 1,
         wait_iterations=said.wait_iterations or 0,
         wait_share=said.wait_share or 0.0,
+        balance_iterations=said.balance_iterations or 0,
+        balance_wait=said.balance_wait or 0,
     )

@@ -49,8 +49,12 @@ class Told(Spec):
     tokens_per_prompt: Count | None = None
     """The same over the longest prompt."""
     tokens_fitting: Count | None = None
-    """The same is a prompt beside the tokens of each other request, drafted ones too, and 64 more, but not less than
-    this."""
+    """The same is a prompt beside the tokens of each other request, drafted ones too, and `tokens_spare`, rounded up to
+    64, but not less than this."""
+    tokens_spare: Count | None = None
+    """Tokens beyond them; 64 where left out."""
+    of_rank: bool | None = None
+    """Whether the other requests, and the most sequences, are those of an attention rank alone."""
     sequences: Count | None = None
     """Most sequences at once; as many as are in flight where left out."""
     memory_share: Fraction | None = None
@@ -69,20 +73,27 @@ class Told(Spec):
     """Iterations that prompts wait for others."""
     wait_share: Fraction | None = None
     """Share of the tokens from which they do not."""
+    balance_iterations: Count | None = None
+    """Iterations of which one lets prompts join though not each attention rank has one."""
+    balance_wait: Count | None = None
+    """Iterations that they wait for more where each has one."""
     kv: Format | None = None
     """Of keys and values, where the row does not say it."""
     overlaps_verification: bool | None = None
     """Whether the next iteration is prepared before it is known what is accepted (SGLANG_ENABLE_SPEC_V2), so that
     `stack.verify_overhead` is not there."""
 
-    def limits(self, in_flight: int, prompt: int, rows: int = 1) -> tuple[int | None, int]:
-        """(most tokens of an iteration or the default, most sequences) for requests in flight, a longest prompt, and
-        the rows of a request that an iteration verifies."""
+    def limits(self, in_flight: int, prompt: int, rows: int = 1, ranks: int = 1) -> tuple[int | None, int]:
+        """(most tokens of an iteration or the default, most sequences) for requests in flight, a longest prompt, the
+        rows of a request that an iteration verifies, and ranks that have requests of their own."""
+        if self.of_rank:
+            in_flight = max(in_flight // ranks, 1)
         tokens = self.tokens
         if tokens is None and self.tokens_per_prompt is not None:
             tokens = self.tokens_per_prompt * prompt
         if tokens is None and self.tokens_fitting is not None:
-            tokens = max(-(-(rows * in_flight + prompt + 64) // 64) * 64, self.tokens_fitting)
+            beside = rows * in_flight + (self.tokens_spare or 64)
+            tokens = max(-(-(beside + prompt) // 64) * 64, self.tokens_fitting)
         return tokens, self.sequences or in_flight
 
 

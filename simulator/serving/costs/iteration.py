@@ -76,6 +76,9 @@ class StageCost:
     """Of an iteration and of each of its sequences."""
     ahead_ticks: tuple[int, int] = (0, 0)
     """Of the host beside the device, of an iteration and of each of its sequences."""
+    launch_ticks: tuple[int, int, int] = (0, 0, 0)
+    """(ticks in which the host launches all kernels, most rows whose kernels it does not launch one by one, the same of
+    an iteration with prompts), of a host that works beside the device."""
     stream_ticks: int = 0
     """Of weights that are loaded beside the device in every iteration."""
     sends: tuple[Sending, ...] = ()
@@ -223,10 +226,13 @@ class StageCost:
         """Ticks of the host for an iteration of so many sequences; 0 on stages after the first."""
         return self.host_ticks[0] + self.host_ticks[1] * sequences
 
-    def least(self, sequences: int) -> int:
-        """Ticks that the host works, or weights are loaded, beside the device in an iteration of so many sequences,
-        which lasts no less."""
-        return max(self.ahead_ticks[0] + self.ahead_ticks[1] * sequences, self.stream_ticks)
+    def least(self, sequences: int, rows: int, prompts: bool = False) -> int:
+        """Ticks that the host works, or weights are loaded, beside the device in an iteration of so many sequences and
+        rows, `prompts` among them or not, which lasts no less. What the host launches one by one it launches after it
+        has prepared the iteration: both take the time of one thread."""
+        ticks, decodes, mixed = self.launch_ticks
+        launching = ticks if rows > (mixed if prompts else decodes) else 0
+        return max(self.ahead_ticks[0] + self.ahead_ticks[1] * sequences + launching, self.stream_ticks)
 
     def send(self, tokens: int) -> int:
         """Ticks until so many rows have moved to the next stage; 0 on the last."""
@@ -514,6 +520,12 @@ def host_seconds(
     return waits, (ahead, packet)
 
 
+def captured_rows(stack: ServingStack) -> tuple[int, int]:
+    """Most rows of iterations that replay captured graphs: (of decodes, with prompts among them)."""
+    most = stack.graphs or 0
+    return most, most if stack.graph_prompts else 0
+
+
 def _stage(
     pieces: Pieces,
     layers: tuple[Depth, ...],
@@ -537,6 +549,7 @@ def _stage(
         hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
         host_ticks=(to_ticks(host[0]), to_ticks(host[1])),
         ahead_ticks=(to_ticks(ahead[0]), to_ticks(ahead[1])),
+        launch_ticks=(to_ticks(own.launch_seconds(layers[stage])) if ahead[0] else 0, *captured_rows(stack)),
         sends=own.sends(layers[stage], first, last),
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
         exchanges=own.exchanges(layers[stage]) if own.in_step and shard.sharers > 1 else None,

@@ -97,7 +97,7 @@ class Pieces:
         pieces, peers = self._body(depth, first), 1 if self.in_step else self.shard.sharers
         own = [entry for entry in pieces if not together(entry[1])]
         shared = [entry for entry in pieces if together(entry[1])]
-        host, most = self.stack.kernel_launch.value * self._launches(depth), self.stack.graphs or 0
+        host, most = self.launch_seconds(depth), self.stack.graphs or 0
 
         def cost(rows: Ints) -> dict[str, Floats]:
             busy = sum(self.total(own, rows).values()) + sum(self.total(shared, rows * peers).values())
@@ -106,6 +106,10 @@ class Pieces:
 
         filling = self.filling(depth, first)
         return cost
+
+    def launch_seconds(self, depth: Depth) -> float:
+        """Seconds in which the host launches the kernels of all layers one by one."""
+        return self.stack.kernel_launch.value * self._launches(depth)
 
     def _launches(self, depth: Depth) -> int:
         """Kernels of all layers that all rows pass."""

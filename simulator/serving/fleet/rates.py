@@ -80,7 +80,7 @@ def _slowest(system: System, pieces: list[tuple[int, int]], ends: bool = True) -
 def _prompts(cost: StageCost, pieces: list[tuple[int, int]], tokens: int, ended: int, peers: int) -> int:
     attention = cost.prompts(pieces)
     ticks = cost.rows(tokens, ended) + cost.host(len(pieces)) + attention + cost.together(peers * tokens, peers * ended)
-    return max(ticks - cost.saved(tokens, attention, peers * tokens), cost.least(len(pieces)))
+    return max(ticks - cost.saved(tokens, attention, peers * tokens), cost.least(len(pieces), tokens, prompts=True))
 
 
 def _batch(system: System, prompt: int, output: int) -> int:
@@ -106,4 +106,4 @@ def _decode(cost: StageCost, sequences: int, context: int, peers: int) -> int:
     base, slope = next((base, slope) for limit, base, slope in cost.decode(sequences) if context <= limit)
     rows, attention = cost.verified(sequences), base + slope * context
     ticks = cost.rows(rows, rows) + cost.host(sequences) + attention + cost.together(peers * rows, peers * rows)
-    return max(ticks - cost.saved(rows, attention, peers * rows, attention), cost.least(sequences))
+    return max(ticks - cost.saved(rows, attention, peers * rows, attention), cost.least(sequences, rows))

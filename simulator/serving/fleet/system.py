@@ -198,7 +198,7 @@ def _rules(
         hint = f"write {most * each} or more, or cut `max_sequences`"
         raise InputError(Problem(message, path="serving.batching.token_budget", hint=hint))
     ageing = None if batching.ageing is None else to_ticks(batching.ageing)
-    waits = batching.wait_iterations, batching.wait_share
+    waits = batching.wait_iterations, batching.wait_share, batching.balance_iterations, batching.balance_wait
     return Rules(budget, most, batching.tile, ageing, batching.poll_interval, *waits)
 
 

@@ -45,6 +45,10 @@ class Rules:
     """Iterations that prompts are held back at most until more of them have come."""
     wait_share: float = 0.0
     """Share of the token budget from which they are not held back."""
+    balance_iterations: int = 0
+    """Iterations of replicas in step of which one lets prompts join though not each replica has one; 0: all do."""
+    balance_wait: int = 0
+    """Iterations that prompts wait for more where each replica has one."""
 
 
 class Policy(ABC):

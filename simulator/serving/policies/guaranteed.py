@@ -6,7 +6,8 @@ off by default), and one that is longer than what is left waits for an iteration
 
 Where it is asked to (`batch_wait_timeout_iters`, `batch_wait_max_tokens_ratio`), prompts that could join wait beside
 decodes until an iteration with them would have that share of the token budget, or so many iterations have passed
-(tensorrt_llm/_torch/pyexecutor/py_executor.py, `_waiting_requests`).
+(tensorrt_llm/_torch/pyexecutor/py_executor.py, `_waiting_requests`). Attention ranks that share experts may let prompts
+join all at once (`attention_dp_config` with `enable_balance`, the same file, `_balance_adp_requests`).
 """
 
 from simulator.serving.policies.base import POLICIES, Decision, Policy, Rules
@@ -29,7 +30,11 @@ class Guaranteed(Policy):
         """All sequences decode; prompts fill what they leave of the budget, or wait for others."""
         rules, decodes = self.rules, view.rows
         chunks = self.fill(view, rules.token_budget - decodes)
-        if not rules.wait_iterations or not chunks or not decodes:
+        if not chunks or not decodes:
+            return Decision(chunks)
+        if rules.balance_iterations and not view.peers_admit(rules.balance_iterations, rules.balance_wait):
+            return Decision(held=True)
+        if not rules.wait_iterations:
             return Decision(chunks)
         tokens = decodes + sum(chunk for _, chunk in chunks)
         if tokens >= rules.wait_share * rules.token_budget or self._waited >= rules.wait_iterations:

@@ -81,6 +81,11 @@ class View:
         """The present tick."""
         return self._batch.agenda.now
 
+    def peers_admit(self, every: int, wait: int) -> bool:
+        """Whether prompts may join the next iteration of the replicas in step: `Lockstep.admits`; yes where none are."""
+        group = self._batch.replica.group
+        return group is None or group.admits(every, wait)
+
     def generated(self, request: int) -> int:
         """Tokens of a request's answer that are out."""
         decodes = self._batch.decodes

@@ -121,6 +121,11 @@ class Batch:
         each = self.replica.stages.costs[0].verified(n)
         return each + self.work.tokens, each + self.work.ended
 
+    def least(self) -> int:
+        """Ticks that the iteration lasts at least, on the first stage."""
+        work = self.work
+        return self.replica.stages.costs[0].least(self.sequences, self.rows()[0], bool(work.chunks))
+
     @property
     def sequences(self) -> int:
         """Sequences that the iteration works on."""
@@ -230,7 +235,7 @@ class Batch:
         else:
             span = self._lasts_one(n, extra)
             work.short = 0
-            if replica.group is None and (least := stages.costs[0].least(n + len(chunks))) > span:
+            if replica.group is None and (least := self.least()) > span:
                 work.short, span = least - span, least
             stretch.first = span
             if (

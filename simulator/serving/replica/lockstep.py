@@ -39,6 +39,23 @@ END = 1
 """Place of the end among them."""
 
 
+class _Gate:
+    """Which iterations of a group let prompts join."""
+
+    __slots__ = ("number", "open", "since", "waited")
+
+    def __init__(self) -> None:
+        """None has been asked about."""
+        self.number = -1
+        """The last iteration that was asked about."""
+        self.open = False
+        """Whether prompts may join it."""
+        self.since = 0
+        """From which iteration on every so manieth one lets them."""
+        self.waited = 0
+        """Iterations that prompts of all members have waited for more."""
+
+
 class Lockstep:
     """A group of replicas."""
 
@@ -62,6 +79,8 @@ class Lockstep:
         """Batches that wait for the end of an iteration which shares its links; None where its end is known."""
         self._settling = False
         """Whether an iteration begins in this instant."""
+        self._gate = _Gate()
+        """Which iterations let prompts join, where the policy asks."""
         self._tick: Appointment | None = None
         """The end of the iteration, where some stay for the next."""
         self._ending: list[Batch] = []
@@ -93,13 +112,34 @@ class Lockstep:
         self._here[seat], self._whole[seat] = True, count > 1
         self._own[seat], self._growth[seat] = own, batch.stretch.growth
         self._rows[seat], self._sampled[seat] = rows, sampled
-        self._least[seat] = batch.replica.stages.costs[0].least(batch.sequences)
+        self._least[seat] = batch.least()
         more = batch.stretch.more
         if more is not None:
             wider = len(more) - self._more.shape[1]
             self._more = np.pad(self._more, ((0, 0), (0, wider))) if wider > 0 else self._more
             self._more[seat, : len(more)] = more
         self._since[seat], self._until[seat] = self.number + 1, self.number + count
+
+    def admits(self, every: int, wait: int) -> bool:
+        """Whether prompts may join the iteration that begins in this instant: where a member has no sequences that
+        decode; where each has a prompt and a slot, after `wait` such iterations; else in one of `every`. That another
+        member began without decodes is not noticed while none has prompts."""
+        number, gate = self.number + 1, self._gate
+        if gate.number == number:
+            return gate.open
+        gate.number = number
+        ready = all(member.queue.waiting and member.free_slots() > 0 for member in self.members)
+        if not all(member.batches[0].decodes.n for member in self.members):
+            gate.open = True
+        elif ready:
+            gate.open = gate.waited >= wait
+            gate.waited = 0 if gate.open else gate.waited + 1
+            gate.since = number
+            return gate.open
+        else:
+            gate.open = number - gate.since >= every and (number - gate.since) % every == 0
+        gate.since = number if gate.open else gate.since
+        return gate.open
 
     def _settle_soon(self) -> None:
         if not self._settling:

@@ -80,7 +80,7 @@ class Stages:
                 each, work.adapting = each + own, work.adapting + own
             if stage == 0:
                 each += extra + cost.host(n + len(chunks))
-            short = max(cost.least(n + len(chunks)) - each, 0)
+            short = max(cost.least(n + len(chunks), rows + work.tokens, bool(chunks)) - each, 0)
             batch.replica.record.hosted += short
             each += short
             found.append(each)

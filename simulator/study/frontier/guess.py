@@ -73,7 +73,7 @@ def _step(stage: StageCost, decodes: int, peers: int, work: Work) -> float:
     own = stage.rows(rows, rows) + stage.host(decodes) + base + slope * context
     shared = stage.together(rows * peers, rows * peers) + stage.exchanged(rows, rows * peers)
     drafts = 0 if stage.drafting is None else stage.drafting.ticks(rows, decodes, decodes)
-    return max(own + shared + drafts, stage.least(decodes)) / TICKS_PER_SECOND
+    return max(own + shared + drafts, stage.least(decodes, rows)) / TICKS_PER_SECOND
 
 
 def _prompt(stage: StageCost, tokens: int, chunk: int, ranks: int) -> float:

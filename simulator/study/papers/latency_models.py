@@ -83,7 +83,7 @@ class FittedStage:
         """Nothing beyond the fit."""
         return 0
 
-    def least(self, sequences: int) -> int:
+    def least(self, sequences: int, rows: int, prompts: bool = False) -> int:
         """Nothing beyond the fit."""
         return 0
 

@@ -76,6 +76,7 @@ CASE = Case("InferenceX", "vLLM", "GPT-OSS-120B", "NVIDIA H200 SXM", "mxfp4", 8,
     [
         ("TensorRT-LLM", "Llama-3.1-70B", "H200", "fp8", (16_384, 64)),
         ("TensorRT-LLM", "DeepSeek-R1", "B200", "fp8", (8320, 64)),
+        ("TensorRT-LLM", "DeepSeek-R1", "B200", "nvfp4", (8320, 64)),
         ("vLLM", "MiniMax-M2.5", "H100", "fp8", (8192, 256)),
         ("SGLang", "DeepSeek-R1", "H200", "fp8", (32_768, 256)),
         ("SGLang", "DeepSeek-R1", "B200", "nvfp4", (16_384, 256)),
@@ -87,6 +88,35 @@ def test_limits(engine: str, model: str, device: str, weights: str, expected: tu
     found = settings(case)
     assert found is not None and found.limits(64, 8192) == expected
     assert settings(case._replace(source="another benchmark")) is None
+
+
+@pytest.mark.parametrize(
+    ("day", "drafts", "ranks", "expected"),
+    [
+        ("2025-12-15", False, 1, (1152, 64)),
+        ("2026-02-03", False, 8, (8192, 64)),
+        ("2026-02-05", True, 1, (1344, 64)),
+        ("2026-02-05", True, 8, (1152, 8)),
+    ],
+)
+def test_prompts_join_one_by_one_where_scripts_leave_no_room_for_two(
+    day: str, drafts: bool, ranks: int, expected: tuple[int, int]
+) -> None:
+    """64 requests of 1,024 tokens in flight under TensorRT-LLM, without drafts and with three (one with ranks)."""
+    case = CASE._replace(engine="TensorRT-LLM", model="DeepSeek-R1", device="NVIDIA B200", weights="fp8")
+    found = settings(case._replace(lengths=(1024, 1024), day=day, drafts=drafts))
+    rows = (4 if ranks == 1 else 2) if drafts else 1
+    assert found is not None and found.limits(64, 1024, rows, ranks) == expected
+    assert (found.balance_iterations, found.balance_wait) == (60, None)
+
+
+def test_own_runs_of_nvidia_have_the_limits_that_its_generator_writes() -> None:
+    own = CASE._replace(source="NVIDIA's own runs, as sampled in aiconfigurator-core", lengths=(1024, 512), day="")
+    for engine in ("TensorRT-LLM", "vLLM"):
+        found = settings(own._replace(engine=engine))
+        assert found is not None and found.limits(64, 1024) == (2624, 64)
+        assert found.balance_iterations is None
+    assert settings(own._replace(engine="SGLang")) is None
 
 
 def test_entries_that_fit_apply_one_over_the_other() -> None:

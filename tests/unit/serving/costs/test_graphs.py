@@ -74,3 +74,19 @@ def test_iterations_with_prompts_that_are_not_captured_fill_nothing_up() -> None
 def test_sizes_ascend() -> None:
     with pytest.raises(ValidationError, match="do not ascend: write the smallest first"):
         stack(graph_steps=((8, 4), (4, 2)))
+
+
+def test_a_host_beside_the_device_launches_what_no_graph_holds() -> None:
+    """Iterations with prompts beyond the graphs, or all of them, and batches larger than the largest graph."""
+    host = {"value": "2 ms", "status": "estimate", "source": "a test"}
+    one, all_prompts = (
+        compiled(graphs=256, graph_prompts=captured, kernel_launch="10 us", ahead_overhead=host).stages[0]
+        for captured in (True, False)
+    )
+    launching = one.least(16, 300, prompts=True) - one.least(16, 16)
+    assert one.least(16, 16) == 2e9
+    assert launching == one.least(300, 300) - one.least(300, 256) > 0
+    assert launching % 1e7 == 0 and launching / 1e7 == all_prompts.launch_ticks[0] / 1e7
+    assert one.least(16, 200, prompts=True) == 2e9 == all_prompts.least(200, 200)
+    assert all_prompts.least(16, 200, prompts=True) == 2e9 + launching
+    assert compiled(graphs=256, kernel_launch="10 us").stages[0].least(16, 1000, prompts=True) == 0
