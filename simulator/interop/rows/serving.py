@@ -514,7 +514,7 @@ def _batching(
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
     if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
-        ranks = _spread(row).get("attention_dp") or 1
+        ranks = 1 if row.kind == APART else _spread(row).get("attention_dp") or 1
         tokens, most = said.limits(row.concurrency, row.input_len, 1 if drafts is None else drafts.most_rows, ranks)
         assumed.append(f"limits of the engine as in the benchmark's scripts: {most} sequences")
     return Batching(

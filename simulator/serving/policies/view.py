@@ -82,7 +82,7 @@ class View:
         return self._batch.agenda.now
 
     def peers_admit(self, every: int, wait: int) -> bool:
-        """Whether prompts may join the next iteration of the replicas in step: `Lockstep.admits`; yes where none are."""
+        """Whether prompts may join the next iteration of the replicas in step (`Lockstep.admits`); yes of one alone."""
         group = self._batch.replica.group
         return group is None or group.admits(every, wait)
 
