@@ -19,6 +19,7 @@ from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.pools import APART, ROLES, pools, spanning
 from simulator.interop.rows.serving_settings import Case, Told, settings
+from simulator.interop.rows.slices import slice_of
 from simulator.interop.rows.speculation import speculation
 from simulator.interop.rows.suspicious import check_serving
 from simulator.specs.hardware import Cluster
@@ -223,6 +224,8 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     stack_name = said.stack or stack_name
     if stack_name == "tensorrt-llm" and row.kind == "online_serving" and (row.engine_version or "").startswith("1."):
         stack_name = "tensorrt-llm-serve"
+    if names.stands_in(row.engine):
+        assumed.append(f"engine `{row.engine}` as {stack_name}, the most like it")
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
         assumed.append(f"engine version as of `{stack_name}`")
     if card(row.accelerator)[1]:
@@ -267,6 +270,9 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
 def _machine(row: ServingRow) -> Cluster:
     """The machine of a row of one engine: one node, or as many as the row says and its accelerators fill."""
     found, nodes = names.cluster(row.accelerator), row.num_nodes or 1
+    if found.network.kind == "torus":
+        hosts = -(-(row.num_accelerators or 1) // found.node.devices)
+        return slice_of(found, hosts * found.node.devices)
     if nodes == 1 or row.kind == APART or (row.num_accelerators or 0) <= 1:
         return found.model_copy(update={"nodes": 1})
     devices = row.num_accelerators or 1

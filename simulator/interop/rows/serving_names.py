@@ -15,7 +15,7 @@ from simulator.specs.model import Model
 from simulator.specs.requests import Lengths
 from simulator.specs.serving import NumberFormats, ServingStack
 
-BLACKWELL = ("b200", "gb200", "b300", "rtx-pro-6000")
+BLACKWELL = ("b200", "gb200", "b300", "gb300", "rtx-pro-6000", "rtx-5090")
 """Accelerators that engines know since early 2025."""
 SINCE = {"tensorrt-llm": "0.17", "vllm": "0.8"}
 """First versions that know them (release notes of TensorRT-LLM 0.17; vLLM 0.8), by the newest stack of the engine."""
@@ -137,6 +137,12 @@ def stack_name(engine: str, version: str | None) -> str:
                 return one.name
             break
     raise Refused(f"engine `{engine}`")
+
+
+def stands_in(engine: str) -> bool:
+    """Whether the stack of an engine's name is that of another engine."""
+    known = next((one for one in vocabulary().serving.stacks if re.search(one.engine, _joined(engine))), None)
+    return known is not None and known.stands_in
 
 
 def _dated(version: str | None) -> bool:

@@ -20,6 +20,7 @@ from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
+from simulator.interop.rows.slices import slice_of
 from simulator.interop.rows.suspicious import check_training
 from simulator.interop.rows.words import vocabulary
 from simulator.specs import load_spec
@@ -276,7 +277,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if row.devices % per_node:
         raise Refused(f"{row.devices} devices are no multiple of {per_node} a node")
     if cluster.network.kind == "torus":
-        return _torus(cluster, row)
+        return slice_of(cluster, row.devices)
     if cluster.network.kind == "none" and row.devices > per_node:
         cluster = _joined(cluster, row, assumed)
         node = cluster.node
@@ -318,27 +319,6 @@ def _blocking(row: Row, assumed: list[str]) -> bool:
     if blocking:
         assumed.append("launches block, as on this machine in runs of this size")
     return blocking
-
-
-def _torus(cluster: Cluster, row: Row) -> Cluster:
-    """A slice of a torus: as near to a cube (or square) as the number of devices allows; of whole blocks where they are
-    needed to close it."""
-    if row.devices % cluster.node.devices:
-        raise Refused(f"{row.devices} devices are no multiple of {cluster.node.devices} a host")
-    if row.devices > prod(cluster.network.shape):
-        raise Refused(f"{row.devices} devices are more than one pod of {prod(cluster.network.shape)}")
-    slices = cluster.network.slices
-    whole = slices is not None and not slices.apart and row.devices % prod(slices.block) == 0
-    block = slices.block if slices is not None and whole else (1,) * len(cluster.network.shape)
-    sides, left = [], row.devices // prod(block)
-    for open_sides in range(len(cluster.network.shape), 0, -1):
-        root = round(left ** (1 / open_sides))
-        side = next(s for s in range(max(root, 1), 0, -1) if left % s == 0) if open_sides > 1 else left
-        sides.append(side)
-        left //= side
-    shape = tuple(side * size for side, size in zip(sides, block, strict=True))
-    network = cluster.network.model_copy(update={"shape": shape})
-    return cluster.model_copy(update={"network": network, "nodes": row.devices // cluster.node.devices})
 
 
 def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:

@@ -61,6 +61,8 @@ class Engine(_Words):
     """Pattern that its version contains; empty for all."""
     name: str | None
     """Of the stack; None: nothing like it is simulated."""
+    stands_in: bool = False
+    """Whether it is not the engine itself but what is most like it: rows list that as assumed."""
 
 
 class Machine(Spec):

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from simulator.interop.rows.jsonl import Refused, read_row
+from simulator.interop.rows.serving import ServingRow
 from simulator.interop.rows.training import Draft, Row, draft
+from simulator.run.measured.serving import map_serving_row
 
 DENSE = {"model": "Llama-3.1-70B", "hidden": 8192, "layers": 80, "heads": 64, "kv_heads": 8, "ffn": 28672}
 DEEPSEEK = {
@@ -125,3 +127,51 @@ def test_checkpointing_by_operator_keeps_what_torchtitan_keeps() -> None:
     training = drafted(framework="torchtitan", recompute="selective (op)", tp=1, pp=1, shard="FSDP2").scenario.training
     assert training.recompute == "full"
     assert training.recompute_keeps == ("attention", "reductions", "every-second-product")
+
+
+SERVED = {
+    "id": "row",
+    "source": "elsewhere",
+    "kind": "online_serving",
+    "model": "Llama-3.1-8B",
+    "engine": "vLLM",
+    "engine_version": "0.11.0",
+    "precision": {"weights": "bf16"},
+    "input_len": 1024,
+    "output_len": 256,
+    "concurrency": 8,
+    "metrics": {"ttft_s": 0.2, "tpot_s": 0.02},
+}
+
+
+def served(accelerator: str, devices: int, **keys: Any) -> Any:
+    row = {**SERVED, "accelerator": accelerator, "num_accelerators": devices, "parallelism": {"tp": devices}, **keys}
+    return map_serving_row(read_row(ServingRow, row))
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "devices", "name"),
+    [
+        ("NVIDIA GB300 288GB (NVL72)", 4, "NVIDIA GB300"),
+        ("AMD MI355X 288GB", 8, "AMD Instinct MI355X"),
+        ("AMD Instinct MI325X", 8, "AMD Instinct MI325X"),
+        ("NVIDIA L4", 1, "NVIDIA L4"),
+        ("NVIDIA RTX 5090", 1, "NVIDIA GeForce RTX 5090"),
+        ("TPU v6e", 1, "Google TPU v6e"),
+    ],
+)
+def test_accelerators_that_serve(accelerator: str, devices: int, name: str) -> None:
+    cluster = served(accelerator, devices).scenario.cluster
+    assert cluster.node.accelerator.name.startswith(name)
+    assert devices <= cluster.devices
+
+
+def test_a_slice_that_serves_has_whole_hosts() -> None:
+    cluster = served("TPU v5e", 12).scenario.cluster
+    assert (cluster.devices, cluster.network.shape) == (16, (4, 4))
+
+
+def test_an_engine_without_a_stack_is_taken_for_the_most_similar_one() -> None:
+    found = served("NVIDIA A100 SXM 80GB", 1, engine="LMDeploy", engine_version="0.6")
+    assert "engine `LMDeploy` as vllm-v0, the most like it" in found.assumed
+    assert not any("most like it" in text for text in served("NVIDIA A100 SXM 80GB", 1).assumed)
