@@ -40,13 +40,14 @@ _QUALIFIERS = (
     r"|tensorwise|per tensor|rowwise|per row|cs|ds|mx|recipe|gemms?|linears?|compute|with|and|params?|parameters"
     r"|weights|activations|attention|e4m3|e5m2|in|for|bf16|fp32|master|32|16"
     r"|float8|dynamic|static|tensorcores?|torchao|ao|o[12]|grads?|gradients?|reduc\w+|accumul\w+|optimizer|states?"
+    r"|\+|w|loss|scaler|forward|backward|fwd|bwd|\d+x\d+|\d bit|sc"
 )
 _NARROWER = r"\b(mxfp4|fp4|fp6|int8|int4|aqt|w8a8|1.58|ternary)\b"
 
 
 def numbers(words: str) -> Numbers:
     """Number formats by the words of a row: the first one named, with words that only say how it is used."""
-    text = re.sub(r"^(pure|full|true) (\S+)", r"\2 \1", plain(words))
+    text = re.sub(r"^(pure|full|true) (\S+)", r"\2 \1", re.sub(r"^mixed (precision )?(?=\S)", "", plain(words)))
     found = next(((name, m) for name, p in _FORMATS.items() if (m := re.match(rf"({p})(?!\w)", text))), None)
     if found is None or re.search(_NARROWER, text):
         raise Refused(f"precision `{words}`")
@@ -86,13 +87,14 @@ _STAGES: tuple[tuple[str, Zero], ...] = (
     (r"(no|without|non|not using)( a| the)? (distributed ?optimizer|sharding|sharded optimizer|fsdp|zero)", 0),
     (r"zero ?(stage ?)?([0-3])\b", 0),
     (r"stage ?([0-3])\b", 0),
-    (r"(hybrid ?shard zero2|shard ?grad ?op)", 2),
+    (r"(hybrid ?shard zero2|shard ?grad ?op)|(fsdp2? )?reshard after forward ?=? ?(false|no|off|0)", 2),
     (
         r"(hybrid ?shard|hsdp|full ?shard|fully ?shard(ed)?( data parallel)?|fsdp ?[12]?|dp shard"
         r"|reshard after forward)",
         3,
     ),
     (r"no ?shard(ing)?", 0),
+    (r"optimizer( states?)? sharding|sharded optimizer states?", 1),
     (r"(distributed ?optimizer|dist ?opt(imizer)?|sharded ?optimizer|optimizer state sharding|zero redundancy)", 1),
     (r"(ddp|none|replicated|plain data parallel(ism)?|disabled|off)", 0),
     (r"^(data parallel|dp)$", 0),
@@ -102,7 +104,7 @@ _SHARD_WORDS = (
     r"|over|all|dp|ranks?|within|gpus?|group|size|devices|node|nodes|a|the|per|of|chips|ici|dcn|slices?( s)?|data"
     r"|parallel|fsdp2?|sharded?|shards?|optimizer|states?|grads?|gradients|params?|parameters|weights|kept|across|each"
     r"|and|only|x|tensor|with|mixed ?precision|pure|full|stage|zero|use|true|enabled|on|in|strategy|dimension"
-    r"|data parallelism|fully|1d|2d|no|replicas?|replicate|group=\d+"
+    r"|data parallelism|fully|1d|2d|no|replicas?|replicate|group=\d+|hybrid|experts?|reduc\w+|bf16|fp32"
     r"|[a-z]+=\w+|[\d.,]+|distributed ?optimizer|full shard|zero ?[1-3]|optim"
 )
 _SHARD_UNKNOWN = r"\b(offload\w*|infinity|zero\+\+|nvme|cpu|quantized|hpz|qwz|qgz|mics)\b"
@@ -185,6 +187,8 @@ def recomputation(words: str | None) -> Recomputation:
         return Recomputation("none", assumed=f"recompute `{words}` as none")
     if _OPERATORS.fullmatch(text):
         return Recomputation("full", keeps=KEPT_BY_OPERATOR)
+    if listed := _listed_modules(text):
+        return Recomputation("selective", modules=listed)
     every = re.search(
         r"every (\d+)(st|nd|rd|th)?|every (other|second) |selective ac ?option ?(\d+)|selective (\d+)$", text
     )
@@ -216,7 +220,7 @@ _MORE = (
     r"recompute|recomputation|checkpointing|activation|activations|granularity|method|block|uniform|ac|layers?|all"
     r"|short context|(layer ?)?norms?|(moe )?act|moe|experts|mla( up( proj)?)?|attn"
     r"|attention|core|mode|per|gradient|every|transformer|\d+ (layers?|blocks?)|="
-    r"|deepspeed|megatron|full"
+    r"|deepspeed|megatron|full|only|uniform \d+|block \d+|et al.?|korthikanti|of"
 )
 
 
@@ -240,6 +244,14 @@ _MODULES = (
 """Modules of selective recomputation by their words (Megatron-Core's `recompute_modules`)."""
 
 
+def _listed_modules(text: str) -> tuple[str, ...]:
+    """What is dropped besides scores, of nothing but names of modules: layernorm, mla up proj."""
+    names = r"(layer ?norms?|moe act(ivation)?|mla up proj|norm)"
+    if not re.fullmatch(rf"{names}((,| and| \+)? {names})*", text):
+        return ()
+    return tuple(module for pattern, module in _MODULES if re.search(rf"(?<!\w)({pattern})(?!\w)", text))
+
+
 def _modules(words: str | None) -> tuple[str, ...]:
     """What is dropped besides scores, of a list in brackets: (norm, act)."""
     listed = re.search(r"\(([^()]*)\)", words or "")
@@ -247,13 +259,21 @@ def _modules(words: str | None) -> tuple[str, ...]:
     return tuple(module for pattern, module in _MODULES if any(re.fullmatch(pattern, name) for name in named))
 
 
+_BESIDE_ORDER = re.compile(
+    r"(,? with)? overlap\w*( of)? (p2p|pp|a2a|moe|communication)( overlap)?|,? with (a2a|p2p|pp|moe) overlap"
+    r"|\W*v(pp|irtual( pipeline)?( size| stages)?)? ?=? ?\d+$|\W*\d+ (model )?chunks$| maxtext$| megatron$"
+)
+"""Words beside a schedule that do not say its order: what overlaps, how many chunks, whose it is."""
+
+
 def schedule(words: str | None, stages: int) -> str | None:
     """The schedule of a row, None where it is open or there is no pipeline; raises Refused for unknown ones."""
-    text = plain(words or "").strip(" .")
-    if stages == 1 and re.fullmatch(r"|none|no pipeline|single stage|not applicable|n a", text):
+    text = re.sub(r"([a-z])(1f1b)", r"\1 \2", plain(words or "").strip(" ."))
+    if stages == 1 and re.fullmatch(r"none|no pipeline|single stage|not applicable|n a", text):
         return None
-    if not text or text in ("unknown", "not stated"):
+    if not text or text in ("unknown", "not stated", "none", "n a", "default"):
         return None
+    text = _BESIDE_ORDER.sub("", text).strip()
     for known in vocabulary().training.pipelines:
         if re.fullmatch(known.words, text):
             return known.name
@@ -300,9 +320,13 @@ def attention(words: str | None, *others: str | None) -> Literal["fused", "unfus
     """
     text = _LATENT_ONLY.sub(" ", _WINDOW.sub(" ", _LATENT.sub(" ", plain(words or ""))))
     plain_kinds = (
-        r"(mha|gqa|mqa|multi ?head|multi query|grouped query|dense|causal|full|attention|self|rope|\d+|kv|heads?)"
+        r"(mha|gqa|mqa|multi ?head|multi query|grouped query|dense|causal|full|attention|self|rope|\d+|kv|heads?"
+        r"|alibi|rotary|learned|absolute|positions?|positional|embeddings?|groups?|bf16|fp16|with|and|no bias)"
     )
-    fused = r"flash ?(attention|attn)( ?v?[123])?|fa ?[123]|fused|cudnn|sdpa|splash|memory efficient|xformers|te|triton"
+    fused = (
+        r"flash ?(attention|attn)( ?v?[123])?|fa ?[123]|fused|cudnn|sdpa|scaled dot product( attention)?|splash"
+        r"|memory efficient|xformers|te|triton( flash)?"
+    )
     unfused = r"unfused|standard|eager|naive|vanilla|core"
     rest = re.sub(rf"(?<!\w)({fused}|{unfused}|{plain_kinds})(?!\w)", " ", text)
     if re.sub(r"[\s.,+=]", "", rest):
@@ -427,7 +451,10 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-_HOSTS = re.compile(r"(?<!\w)(pytorch|torch|accelerate|hugging ?face|hf|transformers|lightning|trainer)(?!\w)")
+_HOSTS = re.compile(
+    r"(?<!\w)(pytorch|torch|accelerate|hugging ?face|hf|transformers|lightning|trainer|unsloth|xtuner|modalities|verl)"
+    r"(?!\w)"
+)
 """Frameworks under which the sharding decides what runs."""
 
 

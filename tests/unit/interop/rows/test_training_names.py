@@ -320,6 +320,8 @@ def test_words_of_sharding(words: str | None, zero: int | None, group: int | str
         ("full activation recomputation", "full", None, None),
         ("gradient checkpointing", "full", None, None),
         ("selective (op)", "full", None, None),
+        ("core attention only", "selective", None, None),
+        ("mla_up_proj, layernorm", "selective", None, None),
     ],
 )
 def test_words_of_recomputation(words: str, what: str, layers: int | None, share: float | None) -> None:
@@ -515,3 +517,34 @@ def test_chunks_are_chosen_with_what_gives_way_to_the_memory() -> None:
 def test_scores_alone_are_recomputed_where_that_suffices() -> None:
     changes = {"attention": "unfused", "seq_len": 4096, "recompute": None, "micro_batch": 8, "tp": 1, "layers": 16}
     assert any("recompute selective" in text for text in mapped(**changes, heads=32, kv_heads=32).assumed)
+
+
+@pytest.mark.parametrize(
+    ("words", "precision"),
+    [
+        ("fp16 with loss scaling", "fp16"),
+        ("fp8 (E4M3 forward, E5M2 backward)", "fp8"),
+        ("FP8 block-wise 128x128", "fp8-block"),
+        ("MXFP8 + bf16 attention", "mxfp8"),
+        ("bf16 w/ fp32 reduce", "bf16"),
+        ("mixed precision bf16", "bf16"),
+        ("float8 (torchao)", "fp8"),
+    ],
+)
+def test_words_beside_a_format(words: str, precision: str) -> None:
+    assert names.numbers(words).precision == precision
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        ("interleaved 1F1B (vpp 4)", "interleaved-1f1b"),
+        ("Interleaved1F1B", "interleaved-1f1b"),
+        ("1F1B with overlapped p2p", "1f1b"),
+        ("circular (MaxText)", "interleaved-1f1b"),
+        ("DualPipe", "dualpipe"),
+        ("n/a", None),
+    ],
+)
+def test_words_beside_an_order(words: str, order: str | None) -> None:
+    assert names.schedule(words, 4) == order
