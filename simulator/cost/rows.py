@@ -8,6 +8,7 @@ docs/models/serving-cost.md.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from simulator.cost.gemm import MOST_WAVES, SHORTEST_SPLIT, STEP, GemmCurve
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Times = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Weights:
     """Whether kernels have tiles of 16 rows too, as those that dequantise have: few rows leave no time to waste."""
 
 
+ROUNDING = 1e-12
+"""Relative difference between sums of fourth powers and of squares of squares that rounding may make, and more."""
 SLIM = (128, 16)
 """Sides of such a tile."""
 
@@ -66,9 +70,30 @@ def product_seconds(m: Ints, n: int, k: int, curve: GemmCurve, weights: Weights,
     compute = waves * tile + parts * curve.split
     traffic = memory + parts * split * (curve.split_traffic * elements)
     feed = count * (depth * (long + short) * (0.5 * (curve.size + min(weights.size, curve.size)) * curve.feed))
-    total = compute**4 + traffic**4 + feed**4
-    total[parts & ((split - 1) * tiles > MOST_WAVES * curve.cores)] = np.inf
-    body = total.min(axis=0) ** 0.25
+    barred = parts & ((split - 1) * tiles > MOST_WAVES * curve.cores)
+    body = _least(compute, traffic, feed, barred) ** 0.25
     power = 2.0 * elements * k / (curve.peak * (1.0 - (1.0 - curve.limit) * body / (body + curve.settle)))
     seconds: Floats = curve.launch + np.maximum(body, power)
     return seconds
+
+
+@lru_cache(maxsize=4096)
+def known_products(rows: bytes, n: int, k: int, curve: GemmCurve, weights: Weights) -> Floats:
+    """`product_seconds` of numbers of rows (the bytes of 64-bit integers), remembered; read only."""
+    found = product_seconds(np.frombuffer(rows, np.int64), n, k, curve, weights)
+    found.setflags(write=False)
+    return found
+
+
+def _least(compute: Times, traffic: Times, feed: Times, barred: NDArray[np.bool_]) -> Floats:
+    """The least sum of fourth powers of each column, those `barred` left out: powers, which take most of the time, are
+    raised only where a product of squares, that differs in the last digits, may be the least."""
+    about = (compute * compute) ** 2 + (traffic * traffic) ** 2 + (feed * feed) ** 2
+    about[barred] = np.inf
+    least = about.min(axis=0)
+    near = about <= least * (1.0 + ROUNDING)
+    total = np.full(about.shape, np.inf)
+    total[near] = compute[near] ** 4 + traffic[near] ** 4 + feed[near] ** 4
+    total[barred] = np.inf
+    found: Floats = total.min(axis=0)
+    return found

@@ -104,16 +104,18 @@ def run_serving(
     systems: tuple[System, ...] | None = None,
     share_links: bool = True,
     workload: Workload | None = None,
+    silent: bool = False,
 ) -> ServingRun:
     """A serving scenario until its last request, not yet gathered into a Result.
 
     `systems` are its pools where they have been resolved already, `workload` requests in place of those that it
-    describes. Without `share_links` every user has its links for itself, but caches on their way.
+    describes. Without `share_links` every user has its links for itself, but caches on their way. A `silent` run writes
+    no rows of iterations: of what it leaves only the ledger may be read.
     """
     _check_sizes(scenario)
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            return _run(scenario, leap, progress, systems, share_links, workload)
+            return _run(scenario, leap, progress, systems, share_links, workload, silent)
     except (OverflowError, FloatingPointError):
         raise clock_overflow(scenario) from None
 
@@ -137,9 +139,12 @@ def _run(
     systems: tuple[System, ...] | None,
     share_links: bool,
     workload: Workload | None = None,
+    silent: bool = False,
 ) -> ServingRun:
     site = Site(scenario.cluster, scenario.seed)
     served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap, workload=workload)
+    for replica in served.replicas if silent and served.operations is None else ():
+        replica.record.silent = True  # operations look at how busy replicas are
     sending = senders(served) if share_links and (not _alone(served) or served.links is not None) else {}
     for here, capacity in sending.values():
         meet(here, capacity.tolist())

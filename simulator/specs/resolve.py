@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import time_ns
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import ValidationError
@@ -133,11 +134,8 @@ class Template:
         makes it again where its files are not at hand. Raises InputError with every problem."""
         tree = _Tree()
         tree.sources.extend(self.sources)
-        chosen = _chosen(self.root, tree)
-        spec = None if chosen is None else _validate(self.root, chosen, tree)
-        if spec is None or tree.problems:
-            raise InputError(*sorted(tree.problems, key=tree.reading_order))
-        return spec, plain(self.root)
+        run: AnyRun = _finished(self.root, _chosen(self.root, tree), tree)  # type: ignore[assignment]
+        return run, plain(self.root)
 
 
 def read_template(path: str | Path, overrides: Sequence[str] = ()) -> Template:
@@ -161,8 +159,48 @@ def restored(document: Mapping[str, Any]) -> AnyRun:
 
 
 def load_spec(kind: type[S], reference: str) -> S:
-    """The spec that a reference such as `clusters/selene` or `selene` means; InputError as in `load_file`."""
-    return load_file(kind, reference).spec
+    """The spec that a reference such as `clusters/selene` or `selene` means; InputError as in `load_file`.
+
+    It is made once, and again where one of the files that it came from has changed.
+    """
+    key = kind, catalog.entrance(reference, folders(kind)), Path.cwd()
+    known = _known.get(key)
+    if known is None or known.stamps != tuple(map(_stamp, known.files)):
+        tree = _Tree()
+        root = tree.start(reference, kind)
+        stamps = tuple(map(_stamp, tree.files))
+        known = _Known(_finished(root, kind, tree), tuple(tree.files), stamps)
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        if all(stamp is not None and time_ns() - stamp[0] > SETTLED for stamp in stamps):
+            _known[key] = known
+    return cast("S", known.spec)
+
+
+MOST_KNOWN = 256
+"""Specs that `load_spec` keeps."""
+SETTLED = 2_000_000_000
+"""Nanoseconds after which another change of a file shows in its time."""
+
+
+class _Known(NamedTuple):
+    """A spec that was made, and its files as they were."""
+
+    spec: Spec
+    files: tuple[Path, ...]
+    stamps: tuple[tuple[int, int] | None, ...]
+
+
+_known: dict[tuple[type[Spec], Path, Path], _Known] = {}
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What tells a file from an earlier one of the same name; None where it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def load_file(kind: type[S], path: str | Path, overrides: Sequence[str] = ()) -> Loaded[S]:
@@ -181,11 +219,16 @@ def _load(
     root = tree.start(path, kind)
     for text in overrides:
         root = tree.change(root, text, kind)
-    chosen = choose(root, tree)
+    spec = _finished(root, choose(root, tree), tree)
+    return Loaded(spec, dict(_origins(spec, root, "", "default")), tuple(tree.sources))
+
+
+def _finished(root: Node, chosen: type[S] | None, tree: "_Tree") -> S:
+    """The spec that a tree says, of the kind that was `chosen`; InputError with every problem found."""
     spec = None if chosen is None else _validate(root, chosen, tree)
     if spec is None or tree.problems:
         raise InputError(*sorted(tree.problems, key=tree.reading_order))
-    return Loaded(spec, dict(_origins(spec, root, "", "default")), tuple(tree.sources))
+    return spec
 
 
 def _scenario(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
@@ -282,6 +325,8 @@ class _Tree:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.sources: list[str] = []
+        self.files: list[Path] = []
+        """Files that were read, with their paths."""
         self.broken: set[str] = set()
         """Paths at which a reference could not be followed; what is wrong below them is a consequence."""
 
@@ -311,6 +356,7 @@ class _Tree:
 
     def _file(self, path: Path, kind: Kind, at: _At) -> Node:
         name = catalog.shown(path)
+        self.files.append(path.absolute())
         if name not in self.sources:
             self.sources.append(name)
         root = read(path, name, self.problems)

@@ -64,7 +64,7 @@ def run_mapped(mapped: MappedServing, scenario: ServingScenario | None = None) -
         count = min(mapped.requests, WAVES * batch, MOST_AT_ONCE)
     changed = scenario.requests.model_copy(update={"count": count})
     scenario = scenario.model_copy(update={"requests": changed})
-    run = run_serving(scenario, systems=systems)
+    run = run_serving(scenario, systems=systems, silent=True)
     if min(run.ledger.finish) < 0:
         raise Refused("requests do not fit into the memory")
     return run

@@ -23,7 +23,7 @@ from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import Footprint
 from simulator.serving.costs.formats import resolve_formats
 from simulator.serving.costs.operators import Gemm, Piece, Shard, head
-from simulator.serving.costs.pieces import Ints, Pieces, RowCosts, ticks
+from simulator.serving.costs.pieces import Ints, Pieces, RowCosts, fill
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.serving import NumberFormats, ServingStack
 from simulator.specs.speculation import Speculation
@@ -105,8 +105,7 @@ class Drafting:
 def _known(found: dict[int, int], cost: RowCosts, count: int) -> int:
     """Ticks for a number of rows, remembered."""
     if count not in found:
-        parts = cost(np.array([count])).values() if count else ()
-        found[count] = sum(int(ticks(seconds)[0]) for seconds in parts)
+        fill(found, count, cost)
     return found[count]
 
 

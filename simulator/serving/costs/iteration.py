@@ -7,12 +7,13 @@ Equations and known errors: docs/models/serving-cost.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from simulator import fabric
 from simulator.axes import PP
 from simulator.cost import Device, compile_device
+from simulator.fabric import Fabric, build
 from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.able import check_layout, context_cut
 from simulator.serving.costs.adapters import AdapterProducts, adapters_of, blocks_of_adapters, with_slots
@@ -31,9 +32,9 @@ from simulator.serving.costs.overlap import (
     overlap_warnings,
     overlapping,
 )
-from simulator.serving.costs.pieces import Pieces, RowCosts, both, by_part, hop, ticks
+from simulator.serving.costs.pieces import Pieces, RowCosts, both, by_part, fill, hop, ticks
 from simulator.serving.costs.remote_attention import RemoteDecode, check_remote, remote_blocks, remote_decode
-from simulator.serving.costs.sends import Library, Sending
+from simulator.serving.costs.sends import Library, Message, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
@@ -50,8 +51,6 @@ from simulator.specs.tiers.remote_attention import RemoteAttention
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.units import to_ticks
 
-BLOCK = 256
-"""Row counts that are evaluated together."""
 MOST_PROMPTS = 1 << 16
 """Pieces of prompts whose attention is remembered at once: 16 MB."""
 PROBES = (2.0**14, 2.0**26)
@@ -111,6 +110,7 @@ class StageCost:
     _shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     _send: dict[int, int] = field(default_factory=dict)
     _launches: dict[int, int] = field(default_factory=dict)
+    _captured: dict[int, int] = field(default_factory=dict)
     _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
     _exchanges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({0: 0}, {0: 0}))
 
@@ -119,8 +119,8 @@ class StageCost:
         try:
             return self._body[tokens] + self._ending[sampled]
         except KeyError:
-            _fill(self._body, tokens, self.body)
-            _fill(self._ending, sampled, self.ending)
+            fill(self._body, tokens, self.body)
+            fill(self._ending, sampled, self.ending)
             return self._body[tokens] + self._ending[sampled]
 
     def launches(self, tokens: int) -> int:
@@ -128,12 +128,16 @@ class StageCost:
         if self.launching is None:
             return 0
         if tokens not in self._launches:
-            _fill(self._launches, tokens, self.launching)
+            fill(self._launches, tokens, self.launching)
         return self._launches[tokens]
 
     def captured(self, tokens: int) -> int:
         """Rows of the captured graph that an iteration of so many replays, as many where it replays none."""
-        return tokens if self.graphs is None else int(self.graphs.captured(np.array([tokens]))[0])
+        if self.graphs is None:
+            return tokens
+        if tokens not in self._captured:
+            self._captured[tokens] = int(self.graphs.captured(np.array([tokens]))[0])
+        return self._captured[tokens]
 
     def together(self, tokens: int, sampled: int) -> int:
         """Ticks of the experts for the rows of all replicas that run in step, and of gathering these rows, beside the
@@ -141,21 +145,25 @@ class StageCost:
         if self.common is None:
             return 0
         drafts = 0 if self.drafting is None else self.drafting.together(tokens, sampled)
-        for known, count, cost in zip(self._common, (tokens, sampled), self.common, strict=True):
-            if count not in known:
-                _fill(known, count, cost)
-        return self._common[0][tokens] + self._common[1][sampled] + drafts
+        rows, ends = self._common
+        if tokens not in rows:
+            fill(rows, tokens, self.common[0])
+        if sampled not in ends:
+            fill(ends, sampled, self.common[1])
+        return rows[tokens] + ends[sampled] + drafts
 
     def exchanged(self, most: int, tokens: int) -> int:
         """Ticks of sending rows to their experts and back: until those of the rank with `most` have left and those of
         the busiest device have come, of `tokens` of all ranks; 0 where rows are gathered."""
         if self.exchanges is None:
             return 0
-        for known, count, cost in zip(self._exchanges, (most, tokens), self.exchanges, strict=True):
-            if count not in known:
-                _fill(known, count, cost)
         drafts = 0 if self.drafting is None else self.drafting.exchanged(most, tokens)
-        return max(self._exchanges[0][most], self._exchanges[1][tokens]) + drafts
+        left, came = self._exchanges
+        if most not in left:
+            fill(left, most, self.exchanges[0])
+        if tokens not in came:
+            fill(came, tokens, self.exchanges[1])
+        return max(left[most], came[tokens]) + drafts
 
     def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         """Ticks that an iteration of so many rows and ticks of attention is shorter than its operations one by one;
@@ -294,17 +302,6 @@ class ReplicaCost:
     def fits(self) -> bool:
         """Whether there is memory for at least one block."""
         return self.blocks > 0
-
-
-def _fill(known: dict[int, int], count: int, cost: RowCosts) -> None:
-    """Evaluate the block of row counts around `count`."""
-    if count in known:
-        return
-    first = max(1, count // BLOCK * BLOCK)
-    counts = np.arange(first, (count // BLOCK + 1) * BLOCK)
-    total = sum((ticks(seconds) for seconds in cost(counts).values()), np.zeros(len(counts), np.int64))
-    known.update(zip(counts.tolist(), total.tolist(), strict=True))
-    known[0] = 0
 
 
 def compile_costs(
@@ -498,7 +495,26 @@ def probe_seconds(layout: Layout, stack: ServingStack, cluster: Cluster, place: 
 
 def library(stack: ServingStack, cluster: Cluster, exchange: Exchange | None = None) -> Library:
     """What runs the collectives of a stack on a cluster."""
-    return Library(stack, fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives), exchange)
+    profile, text = load_spec(CollectiveProfile, cluster.collectives), cluster.model_dump_json()
+    found = _machines.get(text)
+    if found is None or found.profile is not profile:
+        if len(_machines) >= MOST_MACHINES:
+            _machines.clear()
+        found = _machines[text] = Machine(build(cluster), profile, {})
+    return Library(stack, *found[:2], exchange, found.known)
+
+
+class Machine(NamedTuple):
+    """What carries collectives, and what they were found to take."""
+
+    links: Fabric
+    profile: CollectiveProfile
+    known: dict[Message, float]
+
+
+MOST_MACHINES = 16
+"""Clusters whose fabrics are kept."""
+_machines: dict[str, Machine] = {}
 
 
 def _placed(pieces: Pieces, place: ReplicaPlacement, stage: int) -> Pieces:

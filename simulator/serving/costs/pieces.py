@@ -11,7 +11,7 @@ from simulator.axes import EP, TP
 from simulator.cost import Device
 from simulator.cost.experts import expert_seconds
 from simulator.cost.gemm import GemmCurve
-from simulator.cost.rows import Weights, product_seconds
+from simulator.cost.rows import Weights, known_products
 from simulator.cost.stream import stream_rows
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.formats import Formats
@@ -46,6 +46,8 @@ RowCosts = Callable[[Ints], dict[str, Floats]]
 
 PARTS = ("linear", "head", TP.name, EP.name, "other")
 """What the rows of a pass cost time for; decode context parallelism adds its axis where it is there."""
+BLOCK = 256
+"""Row counts that are evaluated together."""
 GATHERED_BYTES = 2.0**25
 """Cached keys and values that are gathered at once (vLLM: chunks of a workspace)."""
 
@@ -246,7 +248,7 @@ class Pieces:
             moved = (piece.row_bytes + piece.wide_bytes) / min(decode.write, decode.peak)
             return stream.launch + rows.astype(np.float64) * max(decode.write_token, moved)
         if isinstance(piece, Gemm):
-            return product_seconds(rows, piece.n, piece.k, *self.product(self.shard.formats, piece.plain))
+            return known_products(rows.tobytes(), piece.n, piece.k, *self.product(self.shard.formats, piece.plain))
         return self._experts(piece, rows)
 
     def _experts(self, piece: Experts, rows: Ints) -> Floats:
@@ -339,3 +341,14 @@ def ticks(seconds: Floats) -> Ints:
     """Whole ticks."""
     rounded: Ints = np.rint(seconds * TICKS_PER_SECOND).astype(np.int64)
     return rounded
+
+
+def fill(known: dict[int, int], count: int, cost: RowCosts) -> None:
+    """Evaluate the block of row counts around `count`, and keep the ticks of each."""
+    if count in known:
+        return
+    first = max(1, count // BLOCK * BLOCK)
+    counts = np.arange(first, (count // BLOCK + 1) * BLOCK)
+    total = sum((ticks(seconds) for seconds in cost(counts).values()), np.zeros(len(counts), np.int64))
+    known.update(zip(counts.tolist(), total.tolist(), strict=True))
+    known[0] = 0

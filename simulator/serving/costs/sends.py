@@ -6,7 +6,7 @@ as durations do from such messages (`Sizes`). Kernels of the engine's own read d
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log2
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
 Groups = Sequence[Sequence[int]]
+Message = tuple[str, str, tuple[int, ...], float]
+"""(operation, kernels of the engine for all-reduces, ranks, bytes)."""
 
 
 class Movement(NamedTuple):
@@ -45,12 +47,20 @@ class Library:
     profile: CollectiveProfile
     exchange: Exchange | None = None
     """The library that sends rows to the devices of their experts."""
+    known: dict[Message, float] = field(default_factory=dict)
+    """Seconds of collectives so far, of all that share fabric and profile; exchanges of experts apart."""
 
     def seconds(self, operation: str, group: Sequence[int], size_bytes: float, even: bool = False) -> float:
         """Seconds of a collective: the library's, or the engine's own where it is faster and the message small; of rows
         for experts with their load, or as if all devices had as many."""
         if operation in EXPERT_EXCHANGES:
             return cost(self._exchanged(operation, [group], size_bytes, even)).slowest / TICKS_PER_SECOND
+        message = operation, self.stack.all_reduce, tuple(group), size_bytes
+        if message not in self.known:
+            self.known[message] = self._collective(operation, group, size_bytes)
+        return self.known[message]
+
+    def _collective(self, operation: str, group: Sequence[int], size_bytes: float) -> float:
         library = cost_of(operation, [group], size_bytes, self.fabric, self.profile).slowest / TICKS_PER_SECOND
         own = self._own(operation, group, size_bytes)
         return library if own is None else min(library, custom_seconds(size_bytes, tuple(group), self.fabric, own))

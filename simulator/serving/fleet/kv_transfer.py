@@ -203,7 +203,7 @@ class KvTransfer:
         count = len(self.decoders)
         if not count:
             return None
-        for i in self._by_load() if self.router is None else self._routed(request):
+        for i in self._free_by_load() if self.router is None else self._routed(request):
             if self._leads(source, self.decoders[i]) and self.decoders[i].accept(request, begun):
                 self.turn = (i + 1) % count
                 return self.decoders[i]
@@ -226,6 +226,13 @@ class KvTransfer:
         left = list(range(len(self.decoders)))
         while left:
             yield left.pop(self.router([self.decoders[i] for i in left], request, self.choice))
+
+    def _free_by_load(self) -> Sequence[int]:
+        """Decode replicas with a slot, in the order of `_by_load`."""
+        count = len(self.decoders)
+        turns = ((self.turn + i) % count for i in range(count))
+        free = [i for i in turns if self.decoders[i].has_slot()]
+        return sorted(free, key=lambda i: self.decoders[i].queue.outstanding) if len(free) > 1 else free
 
     def _by_load(self) -> Iterator[int]:
         """Decode replicas, the least busy first, of equals that whose turn it is; sorted where that one is full."""

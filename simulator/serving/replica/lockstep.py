@@ -17,6 +17,7 @@ its own work longer by the same ticks each time: a row of arrays, without an eve
 """
 
 from array import array
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,11 @@ COLUMNS = 8
 of them that give a token, ticks of sending rows to their experts, ticks that overlap saves."""
 END = 1
 """Place of the end among them."""
+ABSENT = -1
+"""Ticks of own work of a member that does not work on the next iteration."""
+LEAST_AHEAD = 128
+"""Iterations of which `_more` is kept, at least."""
+_packed = Struct(f"{COLUMNS}q").pack
 
 
 class _Gate:
@@ -86,20 +92,28 @@ class Lockstep:
         self._ending: list[Batch] = []
         """Batches whose stay ends with the present iteration."""
         self._seats = {member: seat for seat, member in enumerate(members)}
+        self._stages = [member.stages for member in members]
         count = len(members)
-        self._here = np.zeros(count, np.bool_)
+        self._here = [False] * count
         """Whether each member works on the next iteration, or on the present one."""
-        self._whole = np.zeros(count, np.bool_)
+        self._present = 0
+        """How many do."""
+        self._whole = [False] * count
         """Whether iterations of each are written down when the stay is over."""
-        self._own, self._growth, self._rows, self._sampled = np.zeros((4, count), np.int64)
-        """Ticks of own work in the first iteration of a stay, by how many each next is longer; rows, and those of them
-        that give a token."""
-        self._more = np.zeros((count, 1), np.int64)
-        """Ticks by which own work in each iteration of a stay is longer than in the first beside its growth."""
-        self._least = np.zeros(count, np.int64)
-        """Ticks that the host of each works on an iteration beside the device."""
-        self._since, self._until = np.zeros((2, count), np.int64)
+        self._own, self._growth = np.full(count, ABSENT, np.int64), np.zeros(count, np.int64)
+        """Ticks of own work in the iteration that begins next, and by how many each is longer than the one before."""
+        self._first, self._rows, self._sampled, self._least = ([0] * count for _ in range(4))
+        """Ticks of own work in the first iteration of a stay; rows, and those of them that give a token; ticks that the
+        host of each works on an iteration beside the device."""
+        self._sums = [0, 0]
+        """Rows of all, and those of them that give a token, as they are now."""
+        self._more: Ints | None = None
+        """Ticks by which own work is longer beside its growth, by iteration (modulo the length) and member; None where
+        none ever is."""
+        self._since, self._until = [0] * count, [0] * count
         """First and last iteration of a stay."""
+        self._due: dict[int, set[int]] = {}
+        """Members whose stay ends with an iteration to come, unless their `_until` says another."""
         for member in members:
             member.group = self
             member.stays, member.fast_forwards = member.fast_forwards, False
@@ -109,16 +123,39 @@ class Lockstep:
         the first with so many ticks of work of its own."""
         self._settle_soon()
         seat, count = self._seats[batch.replica], batch.stretch.count
+        self._present += not self._here[seat]
         self._here[seat], self._whole[seat] = True, count > 1
-        self._own[seat], self._growth[seat] = own, batch.stretch.growth
-        self._rows[seat], self._sampled[seat] = rows, sampled
+        self._own[seat] = self._first[seat] = own
+        self._growth[seat] = batch.stretch.growth
+        self._work_on(seat, rows, sampled)
         self._least[seat] = batch.least()
-        more = batch.stretch.more
-        if more is not None:
-            wider = len(more) - self._more.shape[1]
-            self._more = np.pad(self._more, ((0, 0), (0, wider))) if wider > 0 else self._more
-            self._more[seat, : len(more)] = more
-        self._since[seat], self._until[seat] = self.number + 1, self.number + count
+        if self._more is not None:
+            self._more[:, seat] = 0
+        if batch.stretch.more is not None:
+            self._bend(seat, batch.stretch.more[:count])
+        self._since[seat], last = self.number + 1, self.number + count
+        self._end_with(seat, last)
+
+    def _work_on(self, seat: int, rows: int, sampled: int) -> None:
+        """A member has so many rows now, of which `sampled` give a token."""
+        self._sums[0] += rows - self._rows[seat]
+        self._sums[1] += sampled - self._sampled[seat]
+        self._rows[seat], self._sampled[seat] = rows, sampled
+
+    def _bend(self, seat: int, more: Ints) -> None:
+        """Own work in the next iterations is longer by these ticks."""
+        if self._more is None or len(self._more) < len(more):
+            wider = np.zeros((max(len(more), LEAST_AHEAD), len(self.members)), np.int64)
+            if self._more is not None:
+                next_ones = np.arange(self.number + 1, self.number + 1 + len(self._more))
+                wider[next_ones % len(wider)] = self._more[next_ones % len(self._more)]
+            self._more = wider
+        self._more[np.arange(self.number + 1, self.number + 1 + len(more)) % len(self._more), seat] = more
+
+    def _end_with(self, seat: int, number: int) -> None:
+        """The stay of a member ends with the iteration of that number."""
+        self._until[seat] = number
+        self._due.setdefault(number, set()).add(seat)
 
     def admits(self, every: int, wait: int) -> bool:
         """Whether prompts may join the iteration that begins in this instant: where a member has no sequences that
@@ -146,47 +183,46 @@ class Lockstep:
             self._settling = True
             self.agenda.end_of_instant(self._settle)
 
-    def _shared(self) -> int:
-        """Rows that the experts of the group work on."""
-        most = int(self._rows.max())
+    def _shared(self, most: int) -> int:
+        """Rows that the experts of the group work on, where the largest member has `most`."""
         if most > self.padded:
-            return int(self._rows.sum())
-        return len(self.members) * self.members[0].stages.costs[0].captured(most)
+            return self._sums[0]
+        return len(self.members) * self._stages[0].costs[0].captured(most)
 
     def _settle(self, _: object) -> None:
         """All that begin have: the longest decides, and the rows of all are worked on together."""
         self._settling = False
-        if not self._here.any():  # all were lost in this instant
+        if not self._present:  # all were lost in this instant
             return
         number = self.number = self.number + 1
-        nth = np.where(self._here, number - self._since, 0)
-        own = np.where(self._here, self._own + self._growth * nth, -1)
-        if self._more.shape[1] > 1:
-            own += np.take_along_axis(self._more, nth[:, None], axis=1)[:, 0] * (nth > 0)
+        own = self._own if self._more is None else self._own + self._more[number % len(self._more)]
         slowest = int(own.argmax())
         longest, work = int(own[slowest]), self.members[slowest].batches[0].work
-        shared = self.rows = self._shared(), int(self._sampled.sum())
-        cost = self.members[0].stages.costs[0]
-        saved = cost.saved(int(self._rows[slowest]), work.attention, shared[0], work.reading)
-        sent = cost.exchanged(int(self._rows.max()), shared[0])
+        most = max(self._rows)
+        shared = self.rows = self._shared(most), self._sums[1]
+        cost = self._stages[0].costs[0]
+        saved = cost.saved(self._rows[slowest], work.attention, shared[0], work.reading)
+        sent = cost.exchanged(most, shared[0])
         span = longest + cost.together(*shared) + sent - saved
-        least = int(np.where(self._here, self._least, 0).max())
+        least = max(self._least)
         if least > span:  # what they wait for their hosts counts as waiting for each other
             longest, span = longest + least - span, least
         now = self.agenda.now
         end = self.end = now + span
-        self.log.extend((now, end, span, longest, *shared, sent, saved))
-        for member in self.members:
-            member.stages.gate = end
-        self._ending = [self.members[seat].batches[0] for seat in np.flatnonzero(self._here & (self._until == number))]
-        for batch in self._ending:
-            seat = self._seats[batch.replica]
+        self.log.frombytes(_packed(now, end, span, longest, *shared, sent, saved))
+        for stages in self._stages:
+            stages.gate = end
+        until, due = self._until, self._due.pop(number, ())
+        ending = sorted(seat for seat in due if until[seat] == number and self._here[seat])
+        self._ending = [self.members[seat].batches[0] for seat in ending]
+        for seat, batch in zip(ending, self._ending, strict=True):
             if not self._whole[seat]:
                 batch.stretch.first, batch.stretch.growth = span, 0
                 batch.replica.record.meet(shared, longest - int(own[seat]), sent)
                 batch.replica.record.saved += saved
             batch.schedule_end(end)
-        self._tick = self.agenda.at(end, self._over) if len(self._ending) < np.count_nonzero(self._here) else None
+        self._own += self._growth
+        self._tick = self.agenda.at(end, self._over) if len(ending) < self._present else None
         if self.wires is not None:
             self.wires.enter()
 
@@ -204,22 +240,22 @@ class Lockstep:
 
     def done(self, batch: "Batch") -> int:
         """Iterations of its stay that are over."""
-        since = int(self._since[self._seats[batch.replica]])
+        since = self._since[self._seats[batch.replica]]
         return max(self.number - since + self._ended(), 0)
 
     def boundary(self, batch: "Batch", begun: bool = False) -> int:
         """Iterations of a stay up to the present one, up to the one that begins in this instant where all that begins
         in it has `begun`; up to one that has just ended."""
-        since = int(self._since[self._seats[batch.replica]])
+        since = self._since[self._seats[batch.replica]]
         return max(self.number + (self._ended() and begun), since) - since + 1
 
     def cut(self, batch: "Batch", count: int) -> None:
         """End a stay after so many iterations, where it would be longer."""
         seat = self._seats[batch.replica]
-        last = int(self._since[seat]) + count - 1
+        last = self._since[seat] + count - 1
         if not self._whole[seat] or last >= self._until[seat]:
             return
-        self._until[seat] = last
+        self._end_with(seat, last)
         batch.shorten_stay(count)
         if last == self.number:
             self._ending.append(batch)
@@ -229,22 +265,28 @@ class Lockstep:
     def leave(self, batch: "Batch") -> Ints | None:
         """A stay is over: the iterations of it that are not written down yet, each (own work, `COLUMNS` numbers); None
         where all are."""
-        seat = self._seats[batch.replica]
+        seat, growth = self._seats[batch.replica], int(self._growth[self._seats[batch.replica]])
+        self._present -= self._here[seat]
         self._here[seat] = False
-        self._rows[seat] = self._sampled[seat] = 0
+        self._own[seat], self._growth[seat], self._least[seat] = ABSENT, 0, 0
+        self._work_on(seat, 0, 0)
+        if batch.stretch.more is not None and self._more is not None:
+            self._more[:, seat] = 0
         if not self._whole[seat]:
             return None
         self._whole[seat] = False
-        first, count = int(self._since[seat]), batch.stretch.count
+        if batch.replica.record.silent:
+            return None
+        first, count = self._since[seat], batch.stretch.count
         rows = np.array(self.log[first * COLUMNS : (first + count) * COLUMNS], np.int64).reshape(-1, COLUMNS)
-        own = self._own[seat] + self._growth[seat] * np.arange(count)
+        own = self._first[seat] + growth * np.arange(count)
         if batch.stretch.more is not None:
             own += batch.stretch.more[:count]
         return np.column_stack([own, rows])
 
     def stop(self) -> None:
         """All members have lost what they had: the present iteration is not finished."""
-        if self._here.any():
+        if self._present:
             return
         now = self.agenda.now
         self._tick, self._ending, self.late = None, [], None
@@ -284,5 +326,5 @@ class Lockstep:
                 batch.end_now()
         for batch in late:
             batch.appointment = self.agenda.at(now, batch.begin)
-        if len(self._ending) < np.count_nonzero(self._here):
+        if len(self._ending) < self._present:
             self._tick = self.agenda.at(now, self._over)

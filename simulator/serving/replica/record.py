@@ -40,6 +40,7 @@ class Record:
         "most",
         "saved",
         "shared_rows",
+        "silent",
         "stalled",
         "usage",
         "waits",
@@ -47,6 +48,8 @@ class Record:
 
     def __init__(self, block_size: int) -> None:
         """Nothing has happened yet."""
+        self.silent = False
+        """Whether rows are left out, for want of a reader: what the ledger says of requests is all that is asked."""
         self.log = array("q")
         """`COLUMNS` numbers an iteration, or a stretch."""
         self.most = 1 << 62
@@ -82,6 +85,8 @@ class Record:
     def meet(self, rows: tuple[int, int], waited: int, sent: int) -> None:
         """An iteration works on so many (rows, rows that give a token) of the group, and waits so many ticks for it;
         `sent` are the ticks of sending each row to its experts and back."""
+        if self.silent:
+            return
         self.exchanged += sent
         self.shared_rows.extend(rows)
         self.waits.append(waited)
@@ -125,14 +130,17 @@ class Record:
 
     def gap(self, ticks: int, count: int) -> None:
         """So many requests waited so long for a token."""
-        self.gap_ticks.append(ticks)
-        self.gap_counts.append(count)
+        if not self.silent:
+            self.gap_ticks.append(ticks)
+            self.gap_counts.append(count)
 
     def note(self, batch: "Batch", now: int, grows: bool, turns: bool) -> None:
         """Write down an iteration, or a stretch, that is over.
 
         `grows`: sequences take blocks as they grow; `turns`: batches take turns, so that work is not time.
         """
+        if self.silent:
+            return
         work, stretch, decodes = batch.work, batch.stretch, batch.decodes
         self.adapted += stretch.count * work.adapting
         if stretch.more is not None and stretch.count > 1:

@@ -185,17 +185,23 @@ class Replica:
     def accept(self, request: int, begun: bool = False) -> bool:
         """Take blocks for a request whose cache comes from elsewhere; False where there is no room now. `begun` as for
         `Batch.cut`."""
-        if self.free_slots() <= self.slots_reserved():
+        if not self.has_slot():
             return False
-        for batch in self.batches:
-            batch.cut(begun)  # a stretch has taken blocks ahead of time
         ledger, own = self.ledger, self.blocks
         tokens = cached_tokens(ledger, request)
         if not self.policy.grows:
             tokens = ledger.prompt[request] + ledger.output[request] + own.memory.lookahead
         blocks = own.state - (-tokens // own.size)
+        looks = self.group is None or not self.record.silent  # rows of iterations say what is in use as they begin
+        if looks:
+            self._cut(begun)
         adapter = 0 if self.adapters is None else self.adapters.room_for(request)
-        if adapter is None or blocks + adapter + self.blocks_reserved() + own.watermark > own.available():
+        if adapter is None:
+            return False
+        needed = blocks + adapter + self.blocks_reserved() + own.watermark
+        if not looks and needed > own.free:
+            self._cut(begun)
+        if needed > own.available():
             return False
         own.take(blocks)
         own.held[request] = blocks
@@ -205,6 +211,11 @@ class Replica:
         if self.adapters is not None:
             self.adapters.accept(request)
         return True
+
+    def _cut(self, begun: bool) -> None:
+        """End stretches, which have taken blocks ahead of time."""
+        for batch in self.batches:
+            batch.cut(begun)
 
     def abandon(self, request: int) -> None:
         """The cache of an accepted request does not come."""
@@ -224,6 +235,14 @@ class Replica:
         """Sequences that may still join."""
         taken = sum(batch.running for batch in self.batches) + self.queue.coming
         return self.policy.rules.max_sequences * len(self.batches) - taken
+
+    def has_slot(self) -> bool:
+        """Whether there is one for a request whose cache comes from elsewhere."""
+        queue, taken = self.queue, 0
+        for batch in self.batches:
+            taken += batch.decodes.n + len(batch.partial) + batch.decodes.rows
+        most = self.policy.rules.max_sequences * len(self.batches)
+        return taken + queue.coming + len(queue.waiting) + len(queue.swapped) < most
 
     def slots_reserved(self) -> int:
         """Slots that requests without their memory need, on a replica that decodes, before new ones come."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.cost import Gemm, compile_device, seconds
-from simulator.cost.rows import Weights, product_seconds
+from simulator.cost.rows import Weights, _least, known_products, product_seconds
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 
@@ -44,3 +44,23 @@ def test_reading_never_beats_the_memory() -> None:
     device = compile_device(load_spec(Accelerator, "h100-sxm"))
     time = product_seconds(np.array([1]), 16384, 16384, device.gemm["bf16"], Weights(0.5, memory=5.0, slim=True))
     assert time[0] >= 0.5 * 16384**2 / device.bandwidth
+
+
+def test_the_least_of_all_tiles_is_that_of_their_fourth_powers() -> None:
+    """Candidates are found by squares of squares, which differ in the last digits."""
+    random = np.random.default_rng(1)
+    times = random.uniform(1e-6, 2e-6, (3, 20, 500))
+    times[:, 1] = times[:, 0] * (1.0 + random.uniform(-4e-16, 4e-16, (3, 500)))  # near ties
+    barred = random.uniform(size=(20, 500)) < 0.3
+    barred[2] = False
+    expected = times[0] ** 4 + times[1] ** 4 + times[2] ** 4
+    expected[barred] = np.inf
+    assert (_least(*times, barred) == expected.min(axis=0)).all()
+
+
+def test_remembered_products_are_the_same_and_cannot_be_changed() -> None:
+    curve, rows = compile_device(load_spec(Accelerator, "h100-sxm")).gemm["bf16"], np.arange(1, 300)
+    found = known_products(rows.tobytes(), 4096, 1024, curve, Weights(2.0))
+    assert (found == product_seconds(rows, 4096, 1024, curve, Weights(2.0))).all()
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = 1.0

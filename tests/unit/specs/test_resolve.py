@@ -1,6 +1,8 @@
 """The loader: references, inheritance, foreign names, all problems at once, and where each value comes from."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -322,3 +324,19 @@ def test_misspelt_layout_keys_name_the_nearest(write) -> None:
         "s.yaml:6:62: training.parallel.tensor_model_paralel_size: unknown key `tensor_model_paralel_size`; "
         "did you mean `tensor_model_parallel_size`?"
     )
+
+
+def test_a_spec_is_made_once_and_again_when_a_file_of_it_changes(garage) -> None:
+    old = time.time() - 60
+    for file in ("cars/small.yaml", "parts/motors/diesel.yaml"):
+        os.utime(file, (old, old))
+    first = load_spec(Car, "small")
+    assert load_spec(Car, "small") is first
+    garage("parts/motors/diesel.yaml", Path("parts/motors/diesel.yaml").read_text() + "\n# changed\n")
+    again = load_spec(Car, "small")
+    assert again is not first
+    assert again == first
+    assert load_spec(Car, "small") is not again  # the file is so young that another change could hide in its time
+    Path("parts/motors/diesel.yaml").unlink()
+    with pytest.raises(InputError, match="diesel"):
+        load_spec(Car, "small")

@@ -7,7 +7,9 @@ import simulator.run  # noqa: F401
 from simulator.results.request_time import request_time
 from simulator.results.result import Result
 from simulator.run.dispatch import simulate
+from simulator.run.serve import run_serving
 from simulator.specs import load_scenario
+from simulator.specs.scenario import ServingScenario
 
 SHARED = (
     "cluster={extends: clusters/dgx-h100, nodes: 1}",
@@ -55,6 +57,16 @@ def test_groups_in_step_are_not_fast_forwarded() -> None:
     assert forwarded.service is not None and single.service is not None
     assert all((replica.iterations.count == 1).all() for replica in forwarded.service.replicas)
     assert (forwarded.service.requests.finish == single.service.requests.finish).all()
+
+
+@pytest.mark.parametrize("layout", ["{ep: 2}", "{tp: 1}"])
+def test_a_silent_run_tells_requests_the_same_times(layout: str) -> None:
+    scenario = load_scenario("serving/quickstart", [*SHARED, f"+serving.parallel={layout}"]).scenario
+    assert isinstance(scenario, ServingScenario)
+    loud, silent = run_serving(scenario), run_serving(scenario, silent=True)
+    assert silent.ledger == loud.ledger
+    assert not any(replica.record.log for replica in silent.replicas)
+    assert all(replica.record.log for replica in loud.replicas)
 
 
 def test_stages_beside_shared_experts_are_not_held_in_step_and_this_is_told() -> None:
