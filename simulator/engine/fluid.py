@@ -116,12 +116,13 @@ class Fluid:
         if self.record is not None:
             self.record.touch(running.needs.resources)
         running.work(int(self.env.now))
-        scarce = False
+        scarce, on, asked, most = False, self.users, self.asked, self.most
         for resource, rate, _ in running.needs.uses:
-            users = self.users[resource]
-            users[running] = users.get(running, 0.0) + rate
-            self.asked[resource] += rate
-            scarce = scarce or self.asked[resource] > self.most[resource]
+            users = on[resource]
+            users[running] = users[running] + rate if running in users else rate
+            total = asked[resource] = asked[resource] + rate
+            if total > most[resource]:
+                scarce = True
         if not scarce:
             running.proceed(running.since, 1.0)
             self._watch([running])
@@ -132,17 +133,16 @@ class Fluid:
         """Take an activity off its resources; those that it may have slowed must be solved again."""
         if self.record is not None:
             self.record.touch(running.needs.resources)
+        on, asked, most = self.users, self.asked, self.most
         for resource in running.needs.resources:
-            users = self.users[resource]
-            if running not in users:  # the activity names the resource twice
+            users = on[resource]
+            rate = users.pop(running, None)
+            if rate is None:  # the activity names the resource twice
                 continue
-            scarce = self.asked[resource] > self.most[resource]
-            self.asked[resource] -= users.pop(running)
-            if not users:
-                self.asked[resource] = 0.0  # so that rounding does not pile up
-            elif scarce and not self._beside_reserved(resource):
-                for user in users:
-                    self._settle_later(user)
+            before = asked[resource]
+            asked[resource] = before - rate if users else 0.0  # so that rounding does not pile up
+            if users and before > most[resource] and not self._beside_reserved(resource):
+                self._settle_later(*users)
 
     def _beside_reserved(self, resource: int) -> bool:
         """Whether a resource has one user beside those that reserved their part of it, which then works with the rest.
@@ -173,12 +173,13 @@ class Fluid:
         running.proceed(int(self.env.now), speed)
         self._watch([running])
 
-    def _settle_later(self, running: Running) -> None:
-        """Solve it at the end of this instant, when all that happens in it has happened."""
+    def _settle_later(self, *users: Running) -> None:
+        """Solve them at the end of this instant, when all that happens in it has happened."""
         if not self.dirty:
             Event(self.env, self._settle).after(0)
             self.events += 1
-        self.dirty[running] = None
+        for running in users:
+            self.dirty[running] = None
 
     def _settle(self, _: Event) -> None:
         """Solve every component that changed."""

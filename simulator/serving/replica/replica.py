@@ -239,9 +239,11 @@ class Replica:
     def has_slot(self) -> bool:
         """Whether there is one for a request whose cache comes from elsewhere."""
         queue, taken = self.queue, 0
+        most = self.policy.rules.max_sequences * len(self.batches)
+        if queue.outstanding < most:  # each that is taken is one of its requests
+            return True
         for batch in self.batches:
             taken += batch.decodes.n + len(batch.partial) + batch.decodes.rows
-        most = self.policy.rules.max_sequences * len(self.batches)
         return taken + queue.coming + len(queue.waiting) + len(queue.swapped) < most
 
     def slots_reserved(self) -> int:
