@@ -460,6 +460,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "recompute_share": share,
         "precision": formats.precision,
         "lora": adapters,
+        "offload": names.offload(zero, row.shard, row.flags, row.framework),
         "attention": names.attention(row.attention, row.framework, row.flags),
         "reduce_precision": shard.reduced or formats.reduced,
         "blocking_launches": _blocking(row, assumed),

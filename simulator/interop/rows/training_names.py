@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.words import Named, vocabulary
+from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
 from simulator.specs.training import Lora, Precision, Recompute
 
 Zero = Literal[0, 1, 2, 3]
@@ -107,7 +108,11 @@ _SHARD_WORDS = (
     r"|data parallelism|fully|1d|2d|no|replicas?|replicate|group=\d+|hybrid|experts?|reduc\w+|bf16|fp32"
     r"|[a-z]+=\w+|[\d.,]+|distributed ?optimizer|full shard|zero ?[1-3]|optim"
 )
-_SHARD_UNKNOWN = r"\b(offload\w*|infinity|zero\+\+|nvme|cpu|quantized|hpz|qwz|qgz|mics)\b"
+_SHARD_UNKNOWN = r"\b(infinity|zero\+\+|nvme|quantized|hpz|qwz|qgz|mics)\b"
+_OFFLOADED = re.compile(
+    r"(?<!\w)\+?((cpu|host|optimizer|optim|states?|param\w*|activations?|and) )*offload\w*( to (the )?(cpu|host))?"
+)
+"""Words of what lives on hosts, beside those of sharding (`offload`)."""
 
 
 def sharding(words: str | None) -> Sharding:
@@ -120,6 +125,7 @@ def sharding(words: str | None) -> Sharding:
         raise Refused(f"{slices[1]} slices joined by a data centre network")
     reduced = re.search(r"mixed ?precision ?= ?(pure|default|full)", text)
     text = text.replace(reduced[0], "") if reduced else text
+    text = _OFFLOADED.sub(" ", text).strip(" .+")
     zero = _stage(text)
     rest = re.sub(rf"\b({_SHARD_WORDS})(?![\w=])", " ", _without_stage(text))
     if re.search(_SHARD_UNKNOWN, text) or zero is None or re.sub(r"[\s.=+]", "", rest):
@@ -346,7 +352,6 @@ TASKS = re.compile(
     r"|continued pre ?train(ing)?"
 )
 UNBUILT = (
-    (r"offload(?!\w* ?= ?(false|0|off|none))\w*", r"no (\w+ )?offload|without (\w+ )?offload", "offload to the host"),
     (r"qlora|peft|(?<!lora )adapters?", r"no (lora|adapters?)", "adapters beside quantised weights (QLoRA)"),
     (r"nvme|zero ?infinity", r"no nvme", "states on NVMe"),
 )
@@ -361,6 +366,25 @@ def unbuilt(*texts: str | None) -> list[str]:
         for words, absent, name in UNBUILT
         if re.search(rf"(?<![a-z])({words})(?![a-z])", re.sub(rf"(?<![a-z])({absent})\w*", " ", text))
     ]
+
+
+_NOT_OFFLOADED = re.compile(r"(no|without|w o) (\w+ )?offload\w*|(\w+ )*offload\w* ?= ?(false|0|off|none)")
+
+
+def offload(zero: int | None, *texts: str | None) -> Offload | None:
+    """What lives on hosts by the words of a row, None for nothing. An `offload` that does not say of what is that of
+    the optimizer, and under ZeRO-3 of the parameters too (DeepSpeed's ZeRO-Offload and ZeRO-3 Offload)."""
+    said = " ; ".join(_NOT_OFFLOADED.sub(" ", plain(text or "")) for text in texts)
+    if not re.search(r"(?<![a-z])offload", said):
+        return None
+    named = " ; ".join(found[0] for found in _OFFLOADED.finditer(said))
+    activations, parameters = (bool(re.search(words, named)) for words in (r"activation", r"param"))
+    optimizer = parameters or not activations or bool(re.search(r"optim|states?", named))
+    return Offload(
+        activations=ActivationOffload() if activations else None,
+        optimizer=OptimizerOffload() if optimizer else None,
+        parameters=ParameterOffload() if parameters or (zero == 3 and optimizer and "optim" not in named) else None,
+    )
 
 
 _MTP = re.compile(r"(?<![a-z])(mtp|multi token prediction)(?![a-z])")

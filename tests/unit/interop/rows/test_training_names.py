@@ -160,7 +160,7 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"precision": "nvfp4 + fp8"}, "precision"),
         ({"device": "H200 NVL"}, "device `H200 NVL`"),
         ({"device": "A100/H100"}, "device"),
-        ({"shard": "zero3 + cpu offload"}, "offload"),
+        ({"shard": "zero3 + nvme offload"}, "sharding"),
         ({"shard": "ZeRO++"}, "sharding"),
         ({"shard": "tensor slicing of a new kind"}, "sharding"),
         ({"shard": "fsdp=64 per slice, 4 slice(s) DCN data parallel"}, "4 slices"),
@@ -174,7 +174,6 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"framework": None}, "framework"),
         ({"task": "qlora finetune"}, "task"),
         ({"flags": "QLoRA, rank 16"}, "QLoRA"),
-        ({"flags": "optimizer offload"}, "offload"),
         ({"hidden": "1024 wide"}, "key `hidden`"),
         ({"tp": "two"}, "key `tp`"),
         ({"tp": 2.5}, "key `tp`"),
@@ -548,3 +547,21 @@ def test_words_beside_a_format(words: str, precision: str) -> None:
 )
 def test_words_beside_an_order(words: str, order: str | None) -> None:
     assert names.schedule(words, 4) == order
+
+
+@pytest.mark.parametrize(
+    ("shard", "flags", "parts"),
+    [
+        ("zero3 + cpu offload", None, {"optimizer", "parameters"}),
+        ("ZeRO-2 + CPU offload", None, {"optimizer"}),
+        ("ZeRO-3", "optimizer offload", {"optimizer"}),
+        ("ZeRO-3", "parameter and optimizer offload", {"optimizer", "parameters"}),
+        ("ZeRO-1", "activation offload", {"activations"}),
+        ("ZeRO-1", "no offload; flash attention", set()),
+        ("ZeRO-1", "activation_cpu_offload=False", set()),
+    ],
+)
+def test_what_lives_on_hosts(shard: str, flags: str | None, parts: set[str]) -> None:
+    zero = names.sharding(shard).zero
+    found = names.offload(zero, shard, flags)
+    assert {name for name in ("activations", "optimizer", "parameters") if found and getattr(found, name)} == parts
