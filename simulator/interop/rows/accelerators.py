@@ -10,8 +10,15 @@ from simulator.interop.rows.words import vocabulary
 
 _FORMS = {"sxm": r"sxm\d?|hgx|dgx|oam|nvswitch|nvlink\w*|hbm3", "pcie": r"pcie|pci e", "nvl": r"nvl(?! ?\d\d)"}
 """Forms by their words. Of the cards that come in several forms those with HBM3 are modules (the PCIe ones: HBM2e)."""
-_OTHER = r"mobile|laptop|max q|4090 d|super|mig|1g|2g|3g|4g|7g|h20 3e|mi250x(?! gcd)|h100 (64|96)gb|simulated|a10g"
+_OTHER = (
+    r"mobile|laptop|max q|4090 d|(?<!4070 ti )super|mig|1g|2g|3g|4g|7g|h20 3e|mi250x(?! gcd)|h100 (64|96)gb|simulated"
+    r"|a10g"
+)
 """Words that name something else than the cards of the table."""
+
+
+_BOARD = re.compile(r"pi (cm)?\d")
+"""Boards whose one lane and slow cores hold back the card in them."""
 
 
 def plain(words: str) -> str:
@@ -25,6 +32,8 @@ def card(words: str, link: str = "") -> tuple[str | None, bool]:
 
     `link` are words of how cards are joined, which may say the form. None where no card, or more than one, is named.
     """
+    if _BOARD.match(plain(words)):
+        return None, False
     inner = re.search(r"\(([^()]*)\)", words)  # the card in a host: (RTX 4090)
     if inner and _chips(plain(inner[1])):
         words = inner[1]
