@@ -32,9 +32,24 @@ def shares_of(load: RouterLoad, experts: int, top_k: int, rows: float, seed: int
         drawn = stream(seed, "routing").multinomial(round(rows) * top_k, np.full(experts, 1 / experts))
         chosen: Floats = drawn / max(drawn.sum(), 1)
         return chosen
-    falls = load.exponent if load.load == "zipf" else 0.0
-    weights = np.arange(1, experts + 1, dtype=np.float64) ** -falls
-    found: Floats = weights / weights.sum()
+    return falling(experts, load.exponent if load.load == "zipf" else 0.0)
+
+
+def falling(experts: int, exponent: float, moved: float = 0.0) -> Floats:
+    """Shares that fall as 1 / n^`exponent` with the place n of an expert, whose order moved on by so many places;
+    between two places both count, by how near they are. Shape (experts,)."""
+    weights = np.arange(1, experts + 1, dtype=np.float64) ** -exponent
+    weights /= weights.sum()
+    whole, part = divmod(moved, 1.0)
+    here, next_ = (np.roll(weights, int(whole + one) % experts) for one in (0, 1))
+    found: Floats = here if part == 0 else (1 - part) * here + part * next_
+    return found
+
+
+def loads_of(each: Floats, places: tuple[Ints, Ints], devices: int) -> Floats:
+    """Load of devices on which copies of experts lie at (device, expert), each of which takes its part `each`."""
+    device, expert = places
+    found: Floats = np.bincount(device, each[expert], devices).astype(np.float64)
     return found
 
 

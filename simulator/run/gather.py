@@ -75,6 +75,8 @@ class Run:
     """Kinds of links on which its own operations met."""
     exchanged: Exchanged | None = None
     """What workers exchange that take local steps; None where all meet in every step."""
+    fullest: Job | None = None
+    """The job as the step sees it in which devices hold most, where that is another one than the one that is shown."""
 
 
 def gather(run: Run) -> Result:
@@ -83,15 +85,16 @@ def gather(run: Run) -> Result:
     breakdown = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
-    shapes = shapes_of(run.job)
+    held = run.fullest or run.job
+    shapes = shapes_of(held)
     kept = np.array(
         [
             np.multiply((memory.kept_of_chunks(shape), memory.weights_of_chunks(shape)), shape.micro_batch > 0)
             for shape in shapes
         ]
     )
-    always = [memory.static_memory(run.job, rank) for rank in range(run.job.pp)]
-    working = np.array([[_working(run.job, shape, rank) for rank in range(run.job.pp)] for shape in shapes])
+    always = [memory.static_memory(held, rank) for rank in range(run.job.pp)]
+    working = np.array([[_working(held, shape, rank) for rank in range(run.job.pp)] for shape in shapes])
     used = tuple(_memory(run, i, kept, always[i % run.job.pp], working) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
     node = run.scenario.cluster.node

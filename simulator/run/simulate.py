@@ -23,6 +23,7 @@ from simulator.run.clock_overflow import clock_overflow
 from simulator.run.gather import Run, gather
 from simulator.run.links.carried import Recorded, link_loads
 from simulator.run.links.contention import Ran, Traffic, on_links, settled
+from simulator.run.loads import moves, over_steps
 from simulator.run.local_steps import exchanged
 from simulator.run.long.extend import extended
 from simulator.run.site import Seat
@@ -95,6 +96,8 @@ def run(
     """
     try:
         with np.errstate(over="raise", invalid="raise"):
+            if moves(scenario):
+                return over_steps(scenario, lambda own: alone(prepare(own, fold, executor, profile), None, share_links))
             return alone(prepare(scenario, fold, executor, profile), progress, share_links)
     except (OverflowError, FloatingPointError):
         raise clock_overflow(scenario) from None
@@ -138,6 +141,9 @@ def prepare(
     """Resolve a scenario and put it on its machine: the first devices of a fabric of its own, or its `seat`."""
     cluster, training = scenario.cluster, scenario.training
     _check_devices(cluster.devices)
+    if seat is not None and moves(scenario):
+        hint = "write `steps: 1`, or run it alone"
+        raise InputError(Problem("beside other work a load does not move", path="training.routing.load", hint=hint))
     job, device = arranged_job(scenario), compile_device(cluster.node.accelerator)
     profile = profile or load_spec(CollectiveProfile, cluster.collectives)
     links = fabric.build(cluster) if seat is None else seat.fabric

@@ -109,12 +109,25 @@ class Algorithms(Spec):
 class RouterLoad(Spec):
     """How a router spreads tokens over the experts of a layer, and what becomes of those that find no room."""
 
-    load: Literal["balanced", "random", "zipf", "counts", "degenerate"] = "balanced"
+    load: Literal["balanced", "random", "zipf", "counts", "degenerate", "drifting", "trace"] = "balanced"
     """`balanced` (every expert takes as many rows, as benchmarks force it), `random` (rows choose independently, all
-    experts alike), `zipf` (the n-th expert takes a share of 1 / n^`exponent`), `counts`, or `degenerate` (all rows
-    choose the same experts, the first ones)."""
+    experts alike), `zipf` (the n-th expert takes a share of 1 / n^`exponent`), `counts`, `degenerate` (all rows
+    choose the same experts, the first ones), `drifting` (as `zipf`, and from step to step heavy experts move on by
+    `drift` places), or `trace` (a file of the rows of each expert in each step and layer). The last two are of
+    training, step by step (`steps`)."""
     exponent: float = Field(default=1.0, ge=0, le=10)
-    """With `zipf`, how fast the load falls."""
+    """With `zipf` and `drifting`, how fast the load falls."""
+    drift: float = Field(default=1.0, gt=0, le=1e6)
+    """With `drifting`, places by which the order of the experts moves on in a step; after experts / `drift` steps each
+    was in every place once."""
+    trace: str | None = None
+    """With `trace`, its file: CSV with a head (`step`, perhaps `layer`, and a column an expert) or JSON lines
+    (`{"step": 0, "layer": 3, "tokens": [...]}`). Without layers a step's numbers are of every layer with experts."""
+    first_step: int = Field(default=0, ge=0, le=10_000_000)
+    """With `drifting` and `trace`, the step of the load with which the run begins."""
+    rebalanced: int = Field(default=1, ge=1, le=1_000_000)
+    """With `drifting` and `trace`, steps after which `placement` and `replicas` are chosen anew, by the load of the
+    step in which that happens; in between the load moves on without them."""
     counts: tuple[float, ...] = ()
     """With `counts`, the rows of each expert as they were counted, one number an expert."""
     capacity: float | None = Field(default=None, gt=0, le=1000)
@@ -126,6 +139,24 @@ class RouterLoad(Spec):
     replicas: int = Field(default=0, ge=0, le=1000)
     """Copies of heavy experts that a device holds besides its own: their parameters are gathered before every layer's
     pass and their gradients summed after it (Hecate)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_trace(cls, given: Any) -> Any:
+        """A trace alone says which load it is."""
+        return {"load": "trace", **given} if isinstance(given, dict) and given.get("trace") else given
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """A trace goes with its load."""
+        if (self.load == "trace") != (self.trace is not None):
+            raise ValueError("`load: trace` and the file `trace` go together: write both, or `trace` alone")
+        return self
+
+    @property
+    def moves(self) -> bool:
+        """Whether it differs from step to step."""
+        return self.load in ("drifting", "trace")
 
 
 class Documents(Distribution):

@@ -60,11 +60,12 @@ def _files(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _traces(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Traces of its requests, and of those of its jobs or stages."""
+    """Traces of its requests and of its router, and of those of its jobs or stages."""
     for part in (fields, *fields.get("jobs", ()), *fields.get("stages", ())):
-        trace = (part.get("requests") or {}).get("trace")
-        if trace is not None:
-            yield trace
+        routing = (part.get("training") or {}).get("routing") or {}
+        for trace in ((part.get("requests") or {}).get("trace"), routing.get("trace")):
+            if trace is not None:
+                yield trace
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

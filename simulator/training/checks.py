@@ -352,7 +352,17 @@ def without_experts(training: Training, model: Model) -> list[str]:
             training.overlap_shared_experts and exchanged and not model.shared_experts,
             f"overlap_shared_experts: {model.name} has no shared experts",
         ),
-        (experts and "exponent" in routing.model_fields_set and routing.load != "zipf", _not_zipf(routing)),
+        (
+            experts and "exponent" in routing.model_fields_set and routing.load not in ("zipf", "drifting"),
+            _not(routing, "exponent"),
+        ),
+        (experts and "drift" in routing.model_fields_set and routing.load != "drifting", _not(routing, "drift")),
+        (experts and routing.first_step and not routing.moves, _not(routing, "first_step")),
+        (experts and routing.rebalanced > 1 and not routing.moves, _not(routing, "rebalanced")),
+        (
+            experts and routing.rebalanced > 1 and not packed and not routing.replicas,
+            "routing.rebalanced: experts lie in order, without replicas",
+        ),
         (experts and not exchanged and uneven and routing.capacity is None, f"routing.load: {alone}"),
         (experts and not exchanged and packed, f"routing.placement: {alone}"),
         (exchanged and packed and not uneven and not routing.replicas, _all_alike(routing)),
@@ -368,8 +378,8 @@ def _all_alike(routing: RouterLoad) -> str:
     return f"routing.placement: routing.load is {routing.load}, so that no expert is heavy"
 
 
-def _not_zipf(routing: RouterLoad) -> str:
-    return f"routing.exponent: routing.load is {routing.load}"
+def _not(routing: RouterLoad, key: str) -> str:
+    return f"routing.{key}: routing.load is {routing.load}"
 
 
 def sharded_per_pass(zero: int, stack: Stack) -> bool:

@@ -19,6 +19,7 @@ from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.parallel import Mesh
 from simulator.program.content import Comm
 from simulator.specs.collectives import CollectiveProfile
+from simulator.training.experts.routing import LOAD
 from simulator.training.job import Job, Replicas
 
 Ints = NDArray[np.int64]
@@ -109,7 +110,8 @@ class Network:
         where, profile, targets = self._where(groups), self.profile, None
         if comm.operation in EXPERT_EXCHANGES and sent is not None:
             profile, usual = collectives.library_of(sent.library, profile)
-            algorithm, targets = usual if algorithm == "auto" else algorithm, sent.targets
+            _, _, number = comm.among.partition(LOAD)
+            algorithm, targets = usual if algorithm == "auto" else algorithm, sent.at(int(number or 0)).targets
         return collectives.cost_of(comm.operation, where, comm.size, self.fabric, profile, algorithm, targets)
 
     def _where(self, ranks: Ints) -> Ints:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.axes import CP, DP, EP, ETP, PP, TP
+from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.model.cut import SENT, Cut
 from simulator.model.held import ATTENTION
 from simulator.model.tensors import Tensor
@@ -24,7 +25,7 @@ from simulator.training.batches.documents import Packing
 from simulator.training.checks import (
     sharded_per_pass,
 )
-from simulator.training.experts.routing import Exchange
+from simulator.training.experts.routing import LOAD, Exchange
 from simulator.training.recipes import RECIPES, Recipe
 from simulator.training.tiers.host import HostRates
 
@@ -244,7 +245,15 @@ class Job:
     @property
     def layers(self) -> tuple[LayerKind, ...]:
         """The kind of each layer, of each of an encoder before and of each module for multi-token prediction after."""
-        return self.model.encoding + self.model.kinds + self.model.predicting
+        return self.model.encoding + self.own_layers + self.model.predicting
+
+    @property
+    def own_layers(self) -> tuple[LayerKind, ...]:
+        """The kind of each layer of the model, those of an encoder and for multi-token prediction apart."""
+        loads = () if self.exchange is None else self.exchange.of_layers
+        if not loads:
+            return self.model.kinds
+        return tuple(kind._replace(load=load) for kind, load in zip(self.model.kinds, loads, strict=True))
 
     @property
     def parts(self) -> "tuple[Job, ...]":
@@ -269,7 +278,13 @@ class Job:
 
     def of(self, kind: LayerKind) -> "Job":
         """The job as a layer of a kind sees it."""
-        return self.encoder if kind.encodes else self
+        own = self.encoder if kind.encodes else self
+        return replace(own, exchange=own.exchange.at(kind.load)) if kind.load and own.exchange else own
+
+    def load_among(self, operation: str) -> str:
+        """Name of the groups among which rows of this job's layers are exchanged, where layers have other loads."""
+        sent = self.exchange
+        return f"{EP.name}{LOAD}{sent.number}" if sent and sent.number and operation in EXPERT_EXCHANGES else ""
 
     def shaped(self, shape: Shape) -> "Job":
         """The job as the passes of one microbatch see it."""

@@ -77,7 +77,7 @@ def chunks_of_stage(job: Job, stage: int) -> tuple[Chunk, ...]:
 def all_chunks(job: Job) -> tuple[Chunk, ...]:
     """Model chunks in the order of the layers, copy after copy: the first `len(job.chunks)` are one model."""
     last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
-    every = job.model.kinds
+    every = job.own_layers
     kinds = [every[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
     kinds[0] = job.model.encoding + kinds[0]
     kinds[-1] += job.model.predicting

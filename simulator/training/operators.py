@@ -303,9 +303,9 @@ def each(steps: Iterable[Step]) -> Iterator[Single]:
 
 
 def _collective(job: Job, op: Op, element: float) -> Collective:
-    does = op.does
-    assert isinstance(does, Comm)
-    return Collective(op.name, does.operation, local_rows(job, does.rows) * does.width * element, does.axis.name)
+    does = cast(Comm, op.does)
+    size = local_rows(job, does.rows) * does.width * element
+    return Collective(op.name, does.operation, size, does.axis.name, among=job.load_among(does.operation))
 
 
 def _narrow_gather(job: Job, ops: Sequence[Op], i: int) -> bool:

@@ -50,6 +50,9 @@ class Spread:
         if load.capacity is not None:
             hint = "leave it out; engines drop no rows"
             raise InputError(Problem("a capacity of experts is not served", path=f"{PATH}.capacity", hint=hint))
+        if load.moves:
+            hint = "write `load: counts` with the rows of each expert"
+            raise InputError(Problem(f"`{load.load}` is of the steps of a training", path=f"{PATH}.load", hint=hint))
         even = load.load == "balanced" and not load.replicas and not self.experts % self.devices
         object.__setattr__(self, "even", even)
         if not even:

@@ -24,6 +24,8 @@ class LayerKind(NamedTuple):
     """Whether it is a layer of an encoder, whose tokens all see each other."""
     crosses: bool = False
     """Whether it attends to the encoder's output besides, between its own attention and its MLP."""
+    load: int = 0
+    """Which of the loads of its experts it has, where these differ by layer."""
 
     @property
     def attends(self) -> bool:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.program.piece import COMPUTE
+from simulator.run.loads import moves
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
@@ -102,6 +103,7 @@ class Floors:
             training.batching is None
             and training.slices is None
             and training.local_steps is None
+            and not moves(self.scenario)
             and training.offload is None
             and not training.overlap_experts
             and "order" not in training.parallel.model_fields_set
