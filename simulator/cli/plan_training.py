@@ -12,7 +12,21 @@ if TYPE_CHECKING:
     from simulator.study.layouts.document import Asked
     from simulator.study.layouts.goal import By, Goal
 
-OPTIONS = ("free", "clusters", "nodes", "tokens", "days", "budget", "by", "top", "grid", "cache", "no_cache", "write")
+OPTIONS = (
+    "free",
+    "clusters",
+    "nodes",
+    "tokens",
+    "days",
+    "budget",
+    "by",
+    "top",
+    "grid",
+    "cache",
+    "no_cache",
+    "write",
+    "sample",
+)
 """Options that only plans of trainings have."""
 FLAGS = ("megatron", "torchtitan")
 """What `--write-flags` writes of a training."""
@@ -33,6 +47,12 @@ def configure(parser: ArgumentParser) -> None:
     group.add_argument("--budget", metavar="MONEY", type=_money, help="what it may cost at most, for example `5 MUSD`")
     group.add_argument("--by", choices=("time", "cost"), help="what to have least of (cost with --days, else time)")
     group.add_argument("--top", metavar="N", type=whole(1, 100), help="layouts to show (default 5)")
+    group.add_argument(
+        "--sample",
+        metavar="N",
+        type=whole(1, 100_000),
+        help="of spaces too large to look at whole: draw so many layouts (needs `clustersim[optuna]`)",
+    )
     group.add_argument("--grid", metavar="NAME", help="power grid, for carbon: `clustersim profiles grids`, or a file")
     group.add_argument("--cache", metavar="FILE", help="where priced layouts are kept (default as of `sweep`)")
     group.add_argument("--no-cache", action="store_true", help="keep nothing and look nothing up")
@@ -111,7 +131,7 @@ def execute(arguments: Namespace) -> int:
     with counting(f"planning {asked.spaces[0][0].scenario.name}", arguments.quiet) as tell:
 
         def work(planner: Planner) -> Answer:
-            return answer(planner, asked.goal, top)
+            return answer(planner, asked.goal, top, arguments.sample, asked.spaces[0][0].scenario.seed)
 
         found = planned(asked.spaces, work, jobs, cache, tell)
     shown = document(asked, found)

@@ -7,6 +7,7 @@ from simulator.results.result import Result
 from simulator.run.kinds import TRAINING
 from simulator.specs.scenario import Scenario
 from simulator.study.layouts.goal import Goal
+from simulator.study.layouts.sampled import sample
 from simulator.study.layouts.search import Found, Planner, Priced
 
 LIMITS = {"days": "days", "budget": "budget"}
@@ -40,13 +41,14 @@ class Answer:
     least: Sequence[Least] = ()
 
 
-def answer(planner: Planner, goal: Goal, top: int) -> Answer:
-    """The best layouts for a goal; where its limits allow none, what it takes at least."""
-    found = planner.search(goal, top)
+def answer(planner: Planner, goal: Goal, top: int, draws: int | None = None, seed: int = 0) -> Answer:
+    """The best layouts for a goal, of all or of so many that are drawn; where its limits allow none, what it takes at
+    least, of all."""
+    found = planner.search(goal, top) if draws is None else sample(planner, goal, draws, seed, top)
     leaders = [_confirmed(one) for one in found.best]
     found.counts.simulated = len(leaders)
     leaders.sort(key=lambda one: goal.value(one.scenario, one.result.metrics["step_time_s"]))
-    return Answer(found, leaders, () if leaders else _least(planner, goal))
+    return Answer(found, leaders, () if leaders or draws is not None else _least(planner, goal))
 
 
 def _confirmed(one: Priced) -> Leader:

@@ -67,6 +67,8 @@ class Found:
     """The best ones, the best first."""
     counts: Counts = field(default_factory=Counts)
     notes: list[str] = field(default_factory=list)
+    full: bool = False
+    """Whether as many best ones are there as were asked for."""
 
 
 @dataclass
@@ -123,12 +125,12 @@ class Planner:
         while heap and not (len(found.best) >= top and heap[0].bound >= found.best[-1].value):
             some = [heappop(heap) for _ in range(min(AT_ONCE, len(heap)))]
             for candidate, outcome in zip(some, self.prices.of(some), strict=True):
-                _book(found, candidate, outcome, top)
+                booked(found, candidate, outcome, top)
             if self.progress is not None:
                 done = found.counts.all - found.counts.leaders + len(found.best)
                 self.progress(done, done + len(heap))
         for left in heap:
-            _ruled_out(found.counts, goal, left, found.best[-1].value)
+            ruled_out(found.counts, goal, left, found.best[-1].value)
         looked_up, worked_out = self.prices.looked_up - before[0], self.prices.worked_out - before[1]
         found.counts.looked_up, found.counts.priced = looked_up, looked_up + worked_out
         found.counts.leaders = len(found.best)
@@ -144,17 +146,17 @@ class Planner:
                 if number > MOST:
                     hint = "list fewer values: `--only micro_batch=1,2`"
                     raise InputError(Problem(f"more than {MOST:,} candidates are too many", hint=hint))
-                need, floor, reason = self._bound(machine, layout, capacity)
+                need, floor, reason = self.bound(machine, layout, capacity)
                 if reason:
                     counts.refuse(reason)
                 elif floor is None:
                     counts.miss("memory", layout, machine.name, need, capacity)
                 elif limit := goal.missed(machine.scenario, floor.bubble):
-                    _miss(counts, goal, limit, machine, layout, floor.bubble)
+                    miss(counts, goal, limit, machine, layout, floor.bubble)
                 else:
                     yield Candidate(goal.value(machine.scenario, floor.bubble), number, machine, layout, floor)
 
-    def _bound(self, machine: Machine, layout: Layout, capacity: float) -> tuple[float, Floor | None, str]:
+    def bound(self, machine: Machine, layout: Layout, capacity: float) -> tuple[float, Floor | None, str]:
         """(bytes that it needs at least, bounds of its step where these fit, why it is refused)."""
         known = machine.key, layout
         if known not in self._bounds:
@@ -188,8 +190,8 @@ def _step(outcome: Outcome) -> float:
     return float("inf") if value is None else value
 
 
-def _book(found: Found, candidate: Candidate, outcome: Outcome, top: int) -> None:
-    """Count what was priced, and keep it where it is among the best."""
+def booked(found: Found, candidate: Candidate, outcome: Outcome, top: int) -> float | None:
+    """Count what was priced, and keep it where it is among the best; what it comes to, None where it cannot be."""
     counts, scenario, layout, name = found.counts, candidate.machine.scenario, candidate.layout, candidate.machine.name
     step_s = _step(outcome)
     if outcome.status == "refused":
@@ -202,15 +204,20 @@ def _book(found: Found, candidate: Candidate, outcome: Outcome, top: int) -> Non
         need = (outcome.metrics or {}).get("peak_memory_bytes") or capacity
         counts.miss("memory", layout, name, max(need, capacity), capacity)
     elif limit := found.goal.missed(scenario, step_s):
-        _miss(counts, found.goal, limit, candidate.machine, layout, step_s)
+        miss(counts, found.goal, limit, candidate.machine, layout, step_s)
     else:
-        found.best.append(Priced(found.goal.value(scenario, step_s), candidate, outcome))
+        value = found.goal.value(scenario, step_s)
+        found.full = len(found.best) + 1 >= top
+        found.best.append(Priced(value, candidate, outcome))
         found.best.sort(key=lambda one: (one.value, one.candidate.number))
         counts.beaten += len(found.best) > top
         del found.best[top:]
+        return value
+    return None
 
 
-def _miss(counts: Counts, goal: Goal, limit: str, machine: Machine, layout: Layout, step_s: float) -> None:
+def miss(counts: Counts, goal: Goal, limit: str, machine: Machine, layout: Layout, step_s: float) -> None:
+    """Count a layout whose step of so many seconds misses a limit."""
     if limit == "days":
         assert goal.days is not None
         need, most = goal.seconds(machine.scenario, step_s) / DAY_S, goal.days
@@ -220,7 +227,7 @@ def _miss(counts: Counts, goal: Goal, limit: str, machine: Machine, layout: Layo
     counts.miss(limit, layout, machine.name, need, most)
 
 
-def _ruled_out(counts: Counts, goal: Goal, candidate: Candidate, best: float) -> None:
+def ruled_out(counts: Counts, goal: Goal, candidate: Candidate, best: float) -> None:
     """Count a candidate under the first of its bounds that is above the best found."""
     scenario, floor = candidate.machine.scenario, candidate.floor
     for name, seconds in zip(Floor._fields, floor, strict=True):

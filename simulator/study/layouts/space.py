@@ -5,8 +5,9 @@ divisors: tensor parallelism of the heads, stages of the layers, experts of the 
 what is left is data parallelism, which divides the batch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.errors import InputError, Problem, nearest
@@ -30,6 +31,7 @@ _SHARDING = {"bucket": (0, 1), "layer": (0, 2, 3), "tensor": (0, 1, 2, 3)}
 """ZeRO stages of a family of software, by what one of its data-parallel collectives carries."""
 
 Value = int | str
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,37 @@ def layouts(space: Space) -> Iterator[Layout]:
                 if rest or dp not in space.sizes(DP.name, (dp,)) or training.global_batch % dp:
                     continue
                 yield from _inside(space, tp, cp, pp, dp)
+
+
+Pick = Callable[[str, Sequence[T]], T]
+"""Chooses one of the values of a choice, of which there is at least one."""
+
+
+def picked(space: Space, pick: Pick[Any]) -> Layout | None:
+    """The layout of the space that follows from choosing value by value; None where a choice is left without any."""
+    scenario = space.scenario
+    devices, training = scenario.cluster.devices, scenario.training
+    heads = [tp for tp in space.sizes(TP.name, _divisors(scenario.model.heads)) if scenario.model.heads % tp == 0]
+    flat = [
+        (tp, cp, pp, devices // (tp * cp * pp))
+        for tp in heads
+        for cp in space.sizes(CP.name, _cuts(training.sequence_length))
+        for pp in space.sizes(PP.name, _divisors(devices))
+        if devices % (tp * cp * pp) == 0 and training.global_batch % (devices // (tp * cp * pp)) == 0
+    ]
+    flat = [one for one in flat if one[3] in space.sizes(DP.name, (one[3],))]
+    for place, name in enumerate((TP.name, CP.name, PP.name)):
+        if not flat:
+            return None
+        value = pick(name, list(dict.fromkeys(one[place] for one in flat)))
+        flat = [one for one in flat if one[place] == value]
+    inside = list(_inside(space, *flat[0]))
+    for name in ("vpp", "schedule", "micro_batch", "recompute", "offload", EP.name, ETP.name, "zero"):
+        if not inside:
+            return None
+        value = pick(name, list(dict.fromkeys(getattr(one, name) for one in inside)))
+        inside = [one for one in inside if getattr(one, name) == value]
+    return inside[0]
 
 
 def _inside(space: Space, tp: int, cp: int, pp: int, dp: int) -> Iterator[Layout]:

@@ -1,5 +1,6 @@
 """The search of layouts against running every one of them, and what it counts."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,8 +13,9 @@ from simulator.specs import load_scenario
 from simulator.study.layouts.answer import Answer, answer
 from simulator.study.layouts.goal import DAY_S, Goal
 from simulator.study.layouts.machines import Machine, machines, numbers
+from simulator.study.layouts.sampled import sample
 from simulator.study.layouts.search import Found, Planner, planned
-from simulator.study.layouts.space import Space, layouts, space
+from simulator.study.layouts.space import Space, layouts, picked, space
 from simulator.study.layouts.written import scenario_text
 
 QUICK = "scenarios/quickstart.yaml"
@@ -176,3 +178,33 @@ def test_a_written_layout_is_the_one_that_was_chosen(tmp_path: Path) -> None:
         target.write_text(text)
         wanted, read = layout.of(machine.scenario).training, load_scenario(target).scenario
         assert read.training == wanted  # type: ignore[union-attr]
+
+
+def test_what_is_picked_value_by_value_is_of_the_space() -> None:
+    (_, own), *_ = spaces("training.global_batch=16", nodes=(2,))
+    every, random = set(layouts(own)), Random(1)
+    drawn = [picked(own, lambda name, values: random.choice(values)) for _ in range(200)]
+    assert set(drawn) <= every
+    assert len(set(drawn)) > 50
+
+
+def test_draws_find_what_the_whole_search_finds_and_say_that_they_are_draws() -> None:
+    pytest.importorskip("optuna", reason="the extra `optuna` is not installed")
+    only = ("tp=1,2,4", "pp=1,2", "vpp=1", "schedule=1f1b", "recompute=none", "zero=0,1")
+    some = spaces("training.global_batch=16", "model.layers=4", only=only)
+
+    def asked(planner: Planner) -> tuple[Found, Found, Found]:
+        return planner.search(Goal(), 1), *(sample(planner, Goal(), 48, 1, 1) for _ in range(2))
+
+    whole, found, again = planned(some, asked)
+    assert [one.value for one in found.best] == [one.value for one in again.best]
+    assert found.counts.all == again.counts.all <= whole.counts.all
+    assert 1 <= found.best[0].value / whole.best[0].value < 1.05
+    assert found.counts.priced < found.counts.all
+    assert "need not be the best of all" in found.notes[-1]
+
+
+def test_without_optuna_one_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(InputError, match=r"Optuna, which is not installed; `pip install 'clustersim\[optuna\]'`"):
+        planned(spaces(), lambda planner: sample(planner, Goal(), 4, 0, 1))
