@@ -205,6 +205,8 @@ class Setting:
     cached: bool = False
     price: Price = field(default_factory=Price)
     ttft_slo: int = 0
+    streams: bool = False
+    """Whether pieces of a prompt follow each other from stage to stage."""
     sharers: int = 1
     """Replicas that share experts and run in step; a divisor of `replicas`."""
     poll: int = 1
@@ -301,6 +303,7 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
         setting.ahead,
         front,
     )
+    made.stages.streams |= setting.streams and setting.stages > 1
     made.admitted = []
     made.blocks.__class__ = WatchedBlocks
     return made

@@ -347,7 +347,7 @@ def _replica(
         0 if cost.speculation is None else cost.speculation.most_rows - 1,
     )
     name = system.name if system.replicas == 1 else f"{system.name} {i + 1}"
-    return Replica(
+    made = Replica(
         name,
         number,
         system.role,
@@ -365,6 +365,8 @@ def _replica(
         ahead,
         front,
     )
+    made.stages.streams |= system.streams and len(cost.stages) > 1
+    return made
 
 
 def _cache(system: System, ledger: Ledger) -> PrefixCache | None:

@@ -154,6 +154,10 @@ class Batching(Spec):
     `timeout_iters`); 0: as they come."""
     balance_wait: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, exclude_if=lambda most: most == 0)
     """Iterations that they wait for more where each rank has one (`batching_wait_iters`)."""
+    chunked_pipeline: bool = Field(default=False, exclude_if=lambda streams: not streams)
+    """Over `pp` stages: whether the next piece of a prompt enters the first stage when the piece before it has left
+    that (chunked pipeline parallelism of Mooncake and SGLang), and not when it has passed all stages. An iteration that
+    decodes, or that ends a prompt, passes all stages before its batch goes on."""
     instances: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] = 1
     """Batches of a replica that run beside each other, each of up to `max_sequences`: instances of the engine on the
     same devices (FasterTransformer). They have the weights in memory once, read them each for itself, and take turns

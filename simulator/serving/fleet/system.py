@@ -50,6 +50,8 @@ class System:
     """Ranks that share experts and run in step; 1: each on its own."""
     placements: tuple[ReplicaPlacement, ...]
     """Where each replica lies."""
+    streams: bool = False
+    """Whether pieces of a prompt follow each other from stage to stage."""
     kv_cache: KvCache = field(default_factory=KvCache)
     """Where its keys and values live, as written."""
     elsewhere: dict[int, tuple[StageCost, ...]] = field(default_factory=dict)
@@ -137,6 +139,9 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         warnings += (
             "replicas of several batches that share experts are not in step here, each priced as if all had its rows",
         )
+    if batching.chunked_pipeline and (layout.pp == 1 or not kind.chunked):
+        why = "one stage" if layout.pp == 1 else f"the policy `{policy}`, which cuts no prompts"
+        warnings += (f"`batching.chunked_pipeline` has no effect with {why}",)
     cost = replace(cost, warnings=cost.warnings + warnings, assumptions=cost.assumptions + assumptions)
     token = cost.kv_replica_bytes
     return System(
@@ -156,6 +161,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         watermark=round(cost.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
         placements=taken,
+        streams=batching.chunked_pipeline,
         kv_cache=cache,
         elsewhere=_elsewhere(taken, usual, layout, stack, cluster, compiled),
     )
