@@ -101,8 +101,9 @@ from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
 from simulator.specs.tiers.host import HostCpu, Nvme
 from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
-from simulator.specs.tiers.sharding import Sharding
+from simulator.specs.tiers.sharding import Sharding, ShardLevels
 from simulator.specs.tiers.streamed_weights import StreamedWeights
+from simulator.specs.tiers.zeroth_order import ZerothOrder
 from simulator.specs.training import (
     Algorithms,
     Documents,
@@ -144,7 +145,16 @@ KERNELS = (
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    of_memory = Offload, ActivationOffload, OptimizerOffload, ParameterOffload, Sharding, LocalSteps
+    of_memory = (
+        Offload,
+        ActivationOffload,
+        OptimizerOffload,
+        ParameterOffload,
+        Sharding,
+        ShardLevels,
+        LocalSteps,
+        ZerothOrder,
+    )
     of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora, Optimizer, *of_memory
     of_runs = LongRun, Checkpoints, Recovery, FailureRates, Cause, Observed
     return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, *of_runs, Published)

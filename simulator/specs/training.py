@@ -14,6 +14,7 @@ from simulator.specs.requests import Distribution
 from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.specs.tiers.offload import Offload
 from simulator.specs.tiers.sharding import Sharding
+from simulator.specs.tiers.zeroth_order import ZerothOrder
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4"]
 Recompute = Literal["none", "selective", "full"]
@@ -313,6 +314,9 @@ class Training(Spec):
     local_steps: LocalSteps | None = Field(default=None, exclude_if=lambda local: local is None)
     """Workers that take steps of their own and meet after some of them (DiLoCo, CO2); all meet in every step where
     left out."""
+    zeroth_order: ZerothOrder | None = Field(default=None, exclude_if=lambda asked: asked is None)
+    """Forward passes alone, with parameters that are moved a little (MeZO); backward passes and an optimizer where left
+    out."""
     fragmentation: Fraction = Field(default=0.0, exclude_if=lambda share: share == 0.0)
     """Memory of activations and working buffers that the allocator cannot hand out, as a share of what they take; none
     where left out."""

@@ -20,7 +20,7 @@ from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
-from simulator.training import context, local_steps, variability, vocabulary
+from simulator.training import context, local_steps, variability, vocabulary, zeroth_order
 from simulator.training.batches.cuts import slice_lengths
 from simulator.training.batches.documents import Packing, packing
 from simulator.training.batches.microbatches import batched, check_batching
@@ -88,6 +88,7 @@ def _note_defaults(resolver: _Resolver) -> None:
         resolver.assumptions.append(f"micro_batch is not given: {training.micro_batch}")
     if training.schedule is None:
         plain = "interleaved-1f1b, as vpp > 1" if training.parallel.vpp > 1 else "1f1b"
+        plain = zeroth_order.SCHEDULE if training.zeroth_order else plain
         resolver.assumptions.append(f"schedule is not given: {plain}")
     names = ("overlap_gradients", "overlap_parameters", "overlap_pipeline", "scatter_gather")
     open_ones = [f"{name} {_show(getattr(stack, name))}" for name in names if getattr(training, name) is None]
@@ -154,6 +155,7 @@ def build_job(scenario: Scenario) -> Job:
         workers=workers,
         slowest=variability.slowest_pace(scenario, workers),
         sharding=training.sharding,
+        zeroth=training.zeroth_order,
         outer_states=_outer_states(training),
         blocking=training.blocking_launches,
         **_overlaps(training, stack),
@@ -274,13 +276,14 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     """The schedule, and the layers of each of its chunks."""
     parallel = training.parallel
     check_passes(parallel, microbatches * (training.slices or 1))
-    name = own_name(training.schedule or (INTERLEAVED if parallel.vpp > 1 else "1f1b"))
+    usual = zeroth_order.SCHEDULE if training.zeroth_order else INTERLEAVED if parallel.vpp > 1 else "1f1b"
+    name = own_name(training.schedule or usual)
     split = not sharded_per_pass(zero, stack)
     sizes = Pipeline(parallel.pp, parallel.vpp, microbatches, split=split, slices=training.slices)
     schedule = named_schedule(name, sizes)
     if name == INTERLEAVED and training.overlap_experts and _exchanges(training):
         schedule = together(schedule)
-    check_whole(schedule)
+    check_whole(schedule, training.zeroth_order is None)
     check_slices(training, model, schedule, zero)
     check_copies(schedule, zero)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
@@ -308,6 +311,8 @@ def in_flight(schedule: Schedule) -> dict[str, Any]:
     """Most microbatches between forward and backward pass of the last stage, by what they keep there."""
     kind = schedule.kind[schedule.stage == schedule.stages - 1]
     forward = (kind == Kind.F).astype(int)
+    if not schedule.backward:
+        return {}
     ends = {"logits_in_flight": (Kind.B, Kind.I), "logit_gradients_in_flight": (Kind.B, Kind.W)}
     return {name: int(np.cumsum(forward - np.isin(kind, end)).max(initial=1)) for name, end in ends.items()}
 
@@ -417,6 +422,9 @@ def _sequence_parallel(resolver: _Resolver, mesh: Mesh) -> bool:
 
 def _microbatches(training: Training, mesh: Mesh) -> int:
     dp, batch, micro = mesh.sizes[DP.name], training.global_batch, training.micro_batch
+    zeroth_order.check(training, dp)
+    if training.zeroth_order is not None and training.zeroth_order.over_ranks:
+        dp //= training.zeroth_order.passes
     if training.batching is not None and training.batching.groups:
         return 1  # until the groups are known
     if batch % (dp * micro):

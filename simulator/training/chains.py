@@ -286,7 +286,7 @@ class StepCosts:
     def reductions(self) -> list[list[list[ShardCall]]]:
         """Reductions after each piece of each chunk, last layer first."""
         job = self.job
-        if not job.copied:
+        if not job.copied or job.zeroth is not None:
             return [[] for _ in self.chunks]
         bucket = job.bucket if job.overlap_gradients else float("inf")
 
@@ -308,7 +308,7 @@ class StepCosts:
     def embedding(self) -> Comm | None:
         """The sum of the gradients of an embedding that first and last stage both have; None where they do not."""
         job = self.job
-        tables = job.model.tied_embeddings or job.copies_embedding
+        tables = (job.model.tied_embeddings or job.copies_embedding) and job.zeroth is None
         if not tables or job.vocabulary_sums or job.home[0] == job.home[-1]:
             return None
         size = operators.vocabulary_shard(job) * job.model.hidden * float(job.reduce_bytes)

@@ -44,14 +44,16 @@ def check_split(schedule: Schedule) -> None:
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 
-def check_whole(schedule: Schedule) -> None:
+def check_whole(schedule: Schedule, gradients: bool = True) -> None:
     """Refuse microbatches that skip stages, that never come back, or that overlap those of the next step."""
     if schedule.steps > 1:
         message = "steps without a flush are drawn by `clustersim schedule` and not simulated in a training step"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
-    if not schedule.backward:
-        message = "forward passes alone are drawn by `clustersim schedule` and are no training step"
-        raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
+    if not schedule.backward and gradients:
+        message = "forward passes alone are drawn by `clustersim schedule` and give no gradients"
+        raise InputError(
+            Problem(message, path="training.schedule", hint="write `1f1b`, or `zeroth_order: 2` beside it")
+        )
     if schedule.paths:
         message = "skipped stages are drawn by `clustersim schedule` and not simulated in a training step"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))

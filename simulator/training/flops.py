@@ -83,11 +83,16 @@ def layers_forward_flops(job: Job) -> float:
     return over_layers(job.layers, lambda kind: layer_forward_flops(job, kind))
 
 
+def passes(job: Job) -> float:
+    """Forward passes that a step costs: a backward pass is two of them, of which steps without gradients have none."""
+    return 3.0 if job.zeroth is None else float(job.zeroth.passes)
+
+
 def model_flops(job: Job) -> float:
     """FLOPs of a step that the model needs, all devices: of frozen matrices two passes, of adapters three."""
     if job.batch is not None:
         return _needed(job, job.batch)
-    whole = 3.0 * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
+    whole = passes(job) * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
     if job.lora is None:
         return whole
     attention = over_layers(job.layers, lambda kind: attention_flops(job, kind))
@@ -156,7 +161,7 @@ def causal_flops(job: Job) -> float:
     masked = (
         over_layers(job.layers, lambda kind: _causal_attention(job, kind)) * (job.sequence - 1) / (2 * job.sequence)
     )
-    return model_flops(job) - 3.0 * job.global_batch * masked
+    return model_flops(job) - passes(job) * job.global_batch * masked
 
 
 def _causal_attention(job: Job, kind: LayerKind) -> float:
@@ -169,6 +174,8 @@ def hardware_flops(job: Job) -> float:
     """FLOPs of a step that the devices do: `model_flops` and what is computed again."""
     if job.batch is not None:
         return _of_batch(job, job.batch)
+    if job.zeroth is not None:
+        return model_flops(job)
     again = 1.0 if job.token_wise is None else 1.0 - job.token_wise
     return model_flops(job) + job.global_batch * again * _recomputed(job)
 

@@ -18,6 +18,7 @@ from simulator.program.schedule import Schedule
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.tiers.offload import Offload
 from simulator.specs.tiers.sharding import Sharding
+from simulator.specs.tiers.zeroth_order import ZerothOrder
 from simulator.specs.training import Algorithms, Lora, Optimizer, Stack, UserBuffers
 from simulator.training import context
 from simulator.training.batches.base import Batch, Shape
@@ -160,6 +161,7 @@ class Job:
     host: HostRates | None = None
     """What the host gives a device where anything lives there."""
     sharding: Sharding | None = None
+    zeroth: ZerothOrder | None = None
     """How sharded parameters and gradients travel where not plainly."""
     workers: int | None = None
     """Workers that take local steps; None where all replicas meet in every step."""

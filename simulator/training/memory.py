@@ -208,6 +208,8 @@ def _states(job: Job, stage: int) -> dict[str, float]:
             _gradients(job, chunks, copies) * job.gradient_bytes / (levels.gradients if job.zero >= 2 else 1)
         )
         states["optimizer"] += OPTIMIZERS.get(job.optimizer.name).states(job, _share(job, chunks, copies))
+    if job.zeroth is not None:
+        states |= {"gradients": 0.0, "optimizer": 0.0}
     if job.lora and job.lora.base_format:
         base = matrices(job, stage) / (job.dense.shard if job.per_pass else 1)
         states["parameters"] -= base * (job.stored - STORED[job.lora.base_format])
@@ -221,7 +223,12 @@ def _states(job: Job, stage: int) -> dict[str, float]:
         states["gathered parameters"] = (2 * largest + max(ends, default=0.0)) * job.element
     elif job.per_pass:
         states["gathered parameters"] = sum(parameters(job, chunk) for chunk in chunks) * job.element
-    if job.sharded and not job.lora and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket")):
+    if (
+        job.sharded
+        and not job.lora
+        and job.zeroth is None
+        and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket"))
+    ):
         states["unreduced gradients"] = unreduced_gradients(job, stage)
     kinds = [kind for chunk in chunks for kind in chunk.kinds]
     if copied := over_layers(kinds, lambda kind: copied_elements(job, kind)):
@@ -305,6 +312,8 @@ def chunk_for_weights(job: Job, chunk: Chunk) -> float:
 
     The gradient of the logits counts where it waits beside another microbatch's; else it is working memory.
     """
+    if job.zeroth is not None:
+        return 0.0
     total = over_layers(chunk.kinds, lambda kind: for_weights(job.of(kind), layer_ops(job, kind)))
     if chunk.last:
         total += for_weights(job, head_ops(job))
@@ -325,8 +334,10 @@ def attention_activations(job: Job, kind: LayerKind) -> float:
 def chunk_activations(job: Job, chunk: Chunk) -> float:
     """Bytes that a chunk keeps of one microbatch on the device between its forward and backward pass.
 
-    Offloaded layers are the first of a chunk, recomputed ones the last.
+    Offloaded layers are the first of a chunk, recomputed ones the last. Nothing without backward passes.
     """
+    if job.zeroth is not None:
+        return 0.0
     away = layers_away(job, chunk)
     stay = chunk.kinds[away:]
     again = min(job.recomputed(chunk.layers), len(stay))
@@ -440,6 +451,8 @@ def working_memory(job: Job, stage: int) -> float:
     inside = max((_inside_layer(job, kind) for kind in kinds_of(chunks)), default=0.0)
     if not any(c.last or c.part for c in chunks):
         return inside
+    if job.zeroth is not None:
+        return max(inside, head_activations(job))
     waits = job.logits_in_flight > 1 or job.vocabulary_sums > 0
     return max(inside, logit_gradients(job) + (0.0 if waits else head_activations(job)))
 
@@ -466,6 +479,8 @@ def _inside_layer(job: Job, kind: LayerKind) -> float:
         for elements, rows in results(layer_ops(job, half))
     )
     inside = 2.0 * max(sizes, default=0.0) * job.element
+    if job.zeroth is not None:  # the widest tensor, what it comes from, and the sum of the residuals
+        return inside + boundary_activations(own)
     if job.recompute == "full":
         inside += sum(share * layer_activations(job, half) for half, share in halves)
     elif job.recompute == "selective":

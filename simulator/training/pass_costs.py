@@ -22,7 +22,7 @@ from simulator.model.ops import Elementwise, Op
 from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, FREE, HOST, InParts, Part, Piece, PieceBuilder, Takes, single
 from simulator.specs.model import LayerKind
-from simulator.training import operators
+from simulator.training import operators, zeroth_order
 from simulator.training.context.shards import SHARDS
 from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
@@ -211,7 +211,8 @@ class PassCosts:
         job = self.job
         if job.ladder:
             return self._late_layer(kind)
-        forth, back = list(operators.layer_forward(job, kind)), list(operators.layer_backward(job, kind))
+        once, back = operators.layer_forward(job, kind), list(operators.layer_backward(job, kind))
+        forth = zeroth_order.repeated(job, operators.layer_parameters(job, kind), once)
         inputs, weights = _halves(back)
         apart = (_whole(steps, job.ping_pong) for steps in (forth, back, inputs))
         forward, backward, half = _stretches(forth, back, inputs) if paired else apart
@@ -248,8 +249,14 @@ class PassCosts:
         job = self.job
         return LayerCosts(
             of={kind: self._layer(kind, paired) for kind in job.kinds},
-            embedding=(self.piece(operators.embedding_forward(job)), self.piece(operators.embedding_backward(job))),
-            head=(self.piece(operators.head_forward(job)), self.piece(operators.head_backward(job))),
+            embedding=(
+                self.piece(zeroth_order.repeated(job, 0.0, operators.embedding_forward(job))),
+                self.piece(operators.embedding_backward(job)),
+            ),
+            head=(
+                self.piece(zeroth_order.repeated(job, 0.0, operators.head_forward(job))),
+                self.piece(operators.head_backward(job)),
+            ),
             head_halves=tuple(self.piece(half) for half in _halves(operators.head_backward(job))),  # type: ignore[arg-type]  # two
             part=tuple(map(self.piece, operators.part_of_vocabulary(job))) if job.vocabulary_sums else None,  # type: ignore[arg-type]  # two
         )

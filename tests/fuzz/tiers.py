@@ -19,9 +19,14 @@ def tiers(random: Random) -> Input:
     """A training with one or more of the keys of memory tiers and of long runs."""
     document = semantics.scenario_of(semantics.training(random)) if random.random() < 0.4 else _plain(random)
     job, cluster = document["training"], document["cluster"]
-    drawn = random.choices(("offload", "sharding", "local_steps", "fragmentation", "run"), (5, 2, 3, 1, 5), k=2)
+    drawn = random.choices(
+        ("offload", "sharding", "local_steps", "fragmentation", "run", "zeroth_order"), (5, 2, 3, 1, 5, 2), k=2
+    )
     for key in drawn if random.random() < 0.4 else drawn[:1]:
         job[key] = _MADE[key](random)
+    if "zeroth_order" in job and random.random() < 0.8:
+        job.pop("recompute", None)
+        job["parallel"]["zero"] = random.choice((0, 3))
     files = {}
     if "run" in job and random.random() < 0.3:
         files["failures.csv"] = _trace(random).encode()
@@ -134,6 +139,11 @@ def _sharding(random: Random) -> dict[str, Any]:
     return _some(random, formats | {"secondary": (1, 2, 8, 16)}, 0.6) or {"secondary": 2}
 
 
+def _zeroth(random: Random) -> dict[str, Any]:
+    choices = {"passes": (1, 2, 3), "over_ranks": (True,), "directions": ("sample",), "scalar_bytes": (1, 8)}
+    return _some(random, choices)
+
+
 def _local(random: Random) -> dict[str, Any]:
     rest = {
         "workers": (2, 2, 4, 3),
@@ -180,6 +190,7 @@ _MADE: Mapping[str, Any] = {
     "local_steps": _local,
     "fragmentation": lambda random: random.choice((0.02, 0.3, 0.9)),
     "run": _run,
+    "zeroth_order": _zeroth,
 }
 
 

@@ -10,10 +10,14 @@ from simulator.training.optimizers.elementwise import Elementwise
 from simulator.training.optimizers.levels import parameters_returned, sets_reduced
 from simulator.training.recipes import Recipe
 from simulator.training.step import Kernel, Step
+from simulator.training.zeroth_order import exchange_and_update
 
 
 def optimizer_step(job: Job, stage: int) -> Iterator[Step]:
     """Kernels and collectives of a rank of the stage, after its gradients are reduced."""
+    if job.zeroth is not None:
+        yield from exchange_and_update(job, stage)
+        return
     yield from sets_reduced(job, stage)
     if not job.optimizer.in_backward:
         yield Kernel("gradient norm", Stream(memory.updated(job, stage) * job.gradient_bytes, 0.0))

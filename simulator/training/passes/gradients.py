@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 def reduce_gradients(chain: Chain) -> None:
     """Append all reductions over the data-parallel replicas."""
     job = chain.job
-    if not job.copied:
+    if not job.copied or job.zeroth is not None:
         return
     for rank in range(job.pp):
         if job.per_pass:

@@ -158,6 +158,10 @@ def _parameters(mover: Mover, turns: Turns) -> None:
         first += [own.exit[free]] if free >= 0 else []
         fetched = mover.transfer(IN, d.FETCH_PARAMETERS, turn, size, first, **columns)
         chain.builder.after(own.entry[turn] if gathers is None else gathers[turn], fetched)
+        if chain.job.zeroth is not None:  # what was updated leaves again
+            sent = mover.transfer(OUT, d.STORE_PARAMETERS, turn, size, [own.exit[turn]], **columns)
+            if drive:
+                mover.transfer(WRITE, d.NVME_WRITE, turn, size, [sent], **columns)
 
 
 def _activations(mover: Mover, turns: Turns) -> None:
@@ -221,7 +225,7 @@ def update_elsewhere(chain: Chain, rank: int, tiers: Tiers, updated: Ints) -> No
     job, mover, turn = chain.job, Mover(chain, rank, tiers), len(chain.turns[rank])
     assert job.offload is not None
     last = _Update(mover).run() if job.offload.optimizer is not None else []
-    if job.offload.parameters is not None and job.host_share < 1.0:
+    if job.offload.parameters is not None and job.host_share < 1.0 and job.zeroth is None:
         last.append(_stored_parameters(mover, updated))
     content = chain.builder.piece(single(Content()))
     end = chain.builder.append(chain.lane(rank, "compute"), turn, content, kind=d.OPTIMIZER)
