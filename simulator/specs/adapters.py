@@ -24,6 +24,9 @@ class Adapters(Spec):
 
     count: Annotated[int, Field(ge=1, le=10_000_000)]
     """How many there are."""
+    kind: Literal["low-rank", "whole"] = Field(default="low-rank", exclude_if=lambda kind: kind == "low-rank")
+    """`low-rank`: matrices beside those of the model (LoRA); `whole`: weights of their own, models of one shape that
+    take turns in `slots`, the model itself being the first of them (Samba-CoE, fine-tuned models without adapters)."""
     rank: Rank | tuple[Rank, ...] = 16
     """Inner width of all; or several, which adapters have in turn."""
     targets: tuple[str, ...] = Field(default=("attention in", "attention out"), min_length=1)
@@ -58,6 +61,8 @@ class Adapters(Spec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.kind == "whole":
+            self._check_whole()
         if not self.ranks:
             raise ValueError("`rank` lists at least one rank, such as [8, 64]")
         if self.host_slots is not None and self.host_slots < self.count and self.storage is None:
@@ -72,3 +77,10 @@ class Adapters(Spec):
         if self.by_tenant and self.zipf:
             raise ValueError("`zipf` is of adapters that are drawn, and `by_tenant` draws none: leave one out")
         return self
+
+    def _check_whole(self) -> None:
+        if self.slots is None:
+            raise ValueError("`kind: whole` needs `slots`: how many models the devices of a replica hold at once")
+        for key in ("rank", "targets", "kernels", "base_share"):
+            if key in self.model_fields_set:
+                raise ValueError(f"`{key}` is of adapters of low rank, and `kind: whole` has none: leave it out")

@@ -158,6 +158,9 @@ class Batching(Spec):
     """Over `pp` stages: whether the next piece of a prompt enters the first stage when the piece before it has left
     that (chunked pipeline parallelism of Mooncake and SGLang), and not when it has passed all stages. An iteration that
     decodes, or that ends a prompt, passes all stages before its batch goes on."""
+    padded: bool = Field(default=False, exclude_if=lambda padded: not padded)
+    """Whether prompts of an iteration are filled up to the longest of them in all but attention (engines before packed
+    rows: FasterTransformer without its removal of padding, pipelines of Hugging Face)."""
     instances: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] = 1
     """Batches of a replica that run beside each other, each of up to `max_sequences`: instances of the engine on the
     same devices (FasterTransformer). They have the weights in memory once, read them each for itself, and take turns

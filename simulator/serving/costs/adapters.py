@@ -9,7 +9,7 @@ that the model's own sums suffice (vLLM). A kernel lasts its launch and max(byte
 Left out: tiles of these kernels and rows that they pad, adapters of experts, launches that wait for the host.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -20,6 +20,7 @@ from simulator.model.ops import LAYER, Linear
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import CacheBlocks, Footprint
 from simulator.serving.costs.operators import Shard
+from simulator.serving.costs.whole_models import WholeModels
 from simulator.specs.adapters import Adapters
 from simulator.specs.model import LayerKind
 from simulator.specs.serving import ServingStack
@@ -75,18 +76,31 @@ class AdapterProducts:
         )
 
 
+Beside = AdapterProducts | WholeModels
+"""What requests ask for beside the model: adapters of it, or models of its shape."""
+
+
 def adapters_of(
-    shard: Shard, layers: Sequence[Depth], device: Device, stack: ServingStack, spec: Adapters | None
-) -> tuple[AdapterProducts, ...]:
-    """Adapters of each stage, if there are any; InputError for targets that no layer of the model has."""
+    shard: Shard,
+    layers: Sequence[Depth],
+    device: Device,
+    stack: ServingStack,
+    spec: Adapters | None,
+    rows: Sequence[Callable[[int, int], int]],
+    needs: Sequence[Footprint],
+) -> tuple[Beside, ...]:
+    """Adapters of each stage, if there are any; `rows` are the ticks of its rows, `needs` its memory. InputError for
+    targets that no layer of the model has."""
     if spec is None:
         return ()
+    if spec.kind == "whole":
+        return tuple(WholeModels(need.weights, own) for need, own in zip(needs, rows, strict=True))
     _check_targets(shard, spec)
     return tuple(_products_of(shard, depth, device, stack, spec) for depth in layers)
 
 
 def with_slots(
-    needs: Sequence[Footprint], products: Sequence[AdapterProducts], spec: Adapters | None, capacity: float
+    needs: Sequence[Footprint], products: Sequence[Beside], spec: Adapters | None, capacity: float
 ) -> list[Footprint]:
     """The memory of each stage with slots for adapters; InputError where one is larger than what there is."""
     if spec is None or spec.slots is None:
@@ -94,17 +108,19 @@ def with_slots(
     found = []
     for need, own in zip(needs, products, strict=True):
         size, left = own.bytes(max(spec.ranks)), capacity - need.taken
-        if left > 0 and spec.slots * size > left:
-            each = f"an adapter of rank {max(spec.ranks)} takes {_size(size)} of a device, {spec.slots} slots"
-            message = f"{each} {_size(spec.slots * size)}: {_size(left)} are free beside weights and activations"
+        slots = spec.slots - (spec.kind == "whole")  # the model itself is in the first of them
+        if left > 0 and slots * size > left:
+            what = "a model" if spec.kind == "whole" else f"an adapter of rank {max(spec.ranks)}"
+            each = f"{what} takes {_size(size)} of a device, {slots} {'more' if slots < spec.slots else 'slots'}"
+            message = f"{each} {_size(slots * size)}: {_size(left)} are free beside weights and activations"
             hint = "cut `slots`, `rank` or `targets`, or cut the model over more devices"
             raise InputError(Problem(message, path="serving.adapters", hint=hint))
-        found.append(replace(need, adapters=spec.slots * size))
+        found.append(replace(need, adapters=slots * size))
     return found
 
 
 def blocks_of_adapters(
-    needs: Sequence[Footprint], products: Sequence[AdapterProducts], spec: Adapters | None, cache: CacheBlocks
+    needs: Sequence[Footprint], products: Sequence[Beside], spec: Adapters | None, cache: CacheBlocks
 ) -> tuple[int, ...]:
     """Blocks that an adapter takes, of each rank; none where slots are set aside. InputError where one does not fit."""
     if spec is None or spec.slots is not None:

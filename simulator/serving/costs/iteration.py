@@ -16,7 +16,7 @@ from simulator.cost import Device, compile_device
 from simulator.fabric import Fabric, build
 from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.able import check_layout, context_cut
-from simulator.serving.costs.adapters import AdapterProducts, adapters_of, blocks_of_adapters, with_slots
+from simulator.serving.costs.adapters import Beside, adapters_of, blocks_of_adapters, with_slots
 from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
@@ -293,7 +293,7 @@ class ReplicaCost:
     """The library that sends rows to the devices of their experts."""
     peers: int = 1
     """Ranks that share experts with it and run in step, itself among them."""
-    adapters: tuple[AdapterProducts, ...] = ()
+    adapters: tuple[Beside, ...] = ()
     """Adapters beside the products of each stage; none where no request asks for one."""
     adapter_blocks: tuple[int, ...] = ()
     """Blocks that an adapter takes, of each rank, where they lie in blocks."""
@@ -354,7 +354,7 @@ def compile_costs(
     for cost, depth in zip(costs, layers, strict=True):
         cost.stream_ticks = stage_ticks(shard, depth, weights, own.node)
     capacity = own.node.accelerator.memory.capacity.value
-    beside = adapters_of(shard, layers, device, stack, adapters)
+    beside = adapters_of(shard, layers, device, stack, adapters, [cost.rows for cost in costs], needs)
     needs = with_slots(needs, beside, adapters, capacity)
     alone = blocks_of(needs, capacity, kv_cache, stack, context)
     cache = _elsewhere(alone, costs, needs, shard, remote, formats, (kv_cache, own.node, context))

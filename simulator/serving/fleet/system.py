@@ -111,6 +111,9 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     _check_streamed(serving, cache, layout)
     _check_remote(serving, cache, reads_once)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
+    if batching.padded and layout.sharers > 1:
+        message = "prompts that are filled up, of replicas that share experts, are not simulated"
+        raise InputError(Problem(message, path="serving.batching.padded", hint="leave it out, or write `ep: 1`"))
 
     first = cluster.numbering.first_device[part]
     usual = placements(range(first, first + layout.devices * layout.sharers), layout.devices)[0]
@@ -205,7 +208,7 @@ def _rules(
         raise InputError(Problem(message, path="serving.batching.token_budget", hint=hint))
     ageing = None if batching.ageing is None else to_ticks(batching.ageing)
     waits = batching.wait_iterations, batching.wait_share, batching.balance_iterations, batching.balance_wait
-    return Rules(budget, most, batching.tile, ageing, batching.poll_interval, *waits)
+    return Rules(budget, most, batching.tile, ageing, batching.poll_interval, *waits, batching.padded)
 
 
 def _placed(ranks: int, layout: Layout, free: FreeDevices, pool: str, partition: str) -> tuple[ReplicaPlacement, ...]:

@@ -49,6 +49,8 @@ class Rules:
     """Iterations of replicas in step of which one lets prompts join though not each replica has one; 0: all do."""
     balance_wait: int = 0
     """Iterations that prompts wait for more where each replica has one."""
+    padded: bool = False
+    """Whether prompts of an iteration are filled up to the longest of them."""
 
 
 class Policy(ABC):

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from simulator.engine.agenda import Running
-from simulator.serving.costs.adapters import AdapterProducts
+from simulator.serving.costs.adapters import Beside
 from simulator.serving.tiers.path import Path
 from simulator.serving.workload.adapters import BASE
 
@@ -45,7 +45,7 @@ class AdapterRules:
     """Blocks of the cache that it takes."""
     slots: int | None
     """Adapters for which memory is set aside; None: they lie in blocks."""
-    products: tuple[AdapterProducts, ...]
+    products: tuple[Beside, ...]
     """What they cost on each stage."""
     load: Path
     """From the host."""

@@ -31,6 +31,7 @@ class Work:
         "decoding",
         "drafts",
         "ended",
+        "filled",
         "queued",
         "reading",
         "short",
@@ -44,6 +45,8 @@ class Work:
         """(request, tokens of its prompt)."""
         self.tokens = self.ended = 0
         """Tokens of these pieces, and how many of them end their prompt."""
+        self.filled = 0
+        """Rows by which pieces are filled up to the longest of them."""
         self.attention = self.reading = 0
         """Ticks of its attention, and of that of decodes, where what it saves is known with those that run in step."""
         self.drafts = 0
@@ -57,7 +60,7 @@ class Work:
         self.used = self.queued = 0
         """Blocks in use, without those that its decodes take, and requests waiting, when it began."""
 
-    def begin(self, chunks: Chunks, remaining: "Column") -> None:
+    def begin(self, chunks: Chunks, remaining: "Column", padded: bool = False) -> None:
         """Work on these pieces; `remaining` are tokens of prompts by request."""
         self.chunks = chunks
         tokens = ended = 0
@@ -66,6 +69,12 @@ class Work:
             if remaining[request] == chunk:
                 ended += 1
         self.tokens, self.ended = tokens, ended
+        self.filled = max(chunk for _, chunk in chunks) * len(chunks) - tokens if padded and chunks else 0
+
+    @property
+    def priced(self) -> int:
+        """Rows of prompts that are computed."""
+        return self.tokens + self.filled
 
 
 class Batch:
@@ -207,7 +216,7 @@ class Batch:
         blocks, stages = replica.blocks, replica.stages
         work.decoding = decoding
         if chunks or work.chunks:
-            work.begin(chunks, replica.ledger.remaining_tokens)
+            work.begin(chunks, replica.ledger.remaining_tokens, replica.policy.rules.padded)
         work.queued = len(replica.queue.waiting)
         stretch.begin(now)
         n = self.decodes.n + self.decodes.rows if decoding else 0
@@ -296,7 +305,7 @@ class Batch:
             self.stretch.growth = 0 if self.speculates else line.slope * n
         attention = reading + (stages.prompts(cost, chunks) if chunks else 0)
         each = n if cost.speculation is None else cost.verified(n)
-        ticks = extra + cost.rows(each + work.tokens, each + work.ended) + cost.host(n + len(chunks)) + attention
+        ticks = extra + cost.rows(each + work.priced, each + work.ended) + cost.host(n + len(chunks)) + attention
         if cost.drafting is not None:
             work.drafts = stages.drafts(self, n)
             ticks += work.drafts
@@ -304,13 +313,13 @@ class Batch:
             work.adapting = self.replica.adapters.ticks(self, n > 0)
             ticks += work.adapting
         if chunks and cost.launching is not None:
-            ticks += cost.launches(each + work.tokens)
+            ticks += cost.launches(each + work.priced)
         if cost.overlap is None:
             return ticks
         if self.replica.group is not None and cost.common is not None:
             work.attention, work.reading = attention, reading
             return ticks
-        saved = cost.saved(each + work.tokens, attention, None, reading)
+        saved = cost.saved(each + work.priced, attention, None, reading)
         self.replica.record.saved += saved
         return ticks - saved
 

@@ -139,6 +139,7 @@ def _lose_batch(replica: "Replica", batch: "Batch", now: int) -> list[int]:
     lost += batch.partial
     batch.partial.clear()
     stretch.count, work.chunks, work.tokens, work.ended, work.decoding = 0, (), 0, 0, False
+    work.filled = 0
     batch.appointment = None
     return lost
 

@@ -69,12 +69,12 @@ class Stages:
             reading = self.decode(stage, n, batch.decodes)[0] if n else 0
             attention = reading + (self.prompts(cost, chunks) if chunks else 0)
             rows = cost.verified(n)
-            saved = cost.saved(rows + work.tokens, attention, None, reading)
+            saved = cost.saved(rows + work.priced, attention, None, reading)
             batch.replica.record.saved += saved
-            each = cost.rows(rows + work.tokens, rows + work.ended) + attention - saved
+            each = cost.rows(rows + work.priced, rows + work.ended) + attention - saved
             if cost.drafting is not None:
                 each += self.drafts(batch, n)
-            each += cost.launches(rows + work.tokens) if chunks else 0
+            each += cost.launches(rows + work.priced) if chunks else 0
             if adapters is not None:
                 own = adapters.ticks(batch, n > 0, stage)
                 each, work.adapting = each + own, work.adapting + own

@@ -38,7 +38,8 @@ def products(model: str = "llama-7b", tp: int = 1, **spec: Any) -> AdapterProduc
     shape = load_spec(Model, model)
     device = compile_device(load_spec(Cluster, "dgx-a100").node.accelerator)
     shard = Shard(shape, tp, resolve_formats(NumberFormats(weights="fp16"), device)[0], True)
-    (found,) = adapters_of(shard, depths(shape, (shape.layers,)), device, stack(), Adapters(count=1, **spec))
+    (found,) = adapters_of(shard, depths(shape, (shape.layers,)), device, stack(), Adapters(count=1, **spec), (), ())
+    assert isinstance(found, AdapterProducts)
     return found
 
 
