@@ -34,7 +34,10 @@ class GroupPlacement:
     homes: tuple[EqualNodes, ...]
     """The kind of each node."""
     box: tuple[int, ...] = ()
-    """In a torus: extent of the group along each dimension where it fills a box, else empty."""
+    """In a torus: extent of the group along each dimension where it fills a box, else empty; of the box in each slice
+    where it spans several."""
+    slices: int = 1
+    """Slices that the group spans where it fills a box in each, the same places in all."""
 
     @property
     def members(self) -> int:
@@ -129,12 +132,16 @@ def placements(groups: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, I
 
 def _on_grid(places: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Ints]]:
     """Layouts of groups on a grid, whose coordinates are (g, n, dimensions): by the boxes that they fill."""
+    slices = np.ones(len(places), np.int64)
+    if fabric.network.sliced:
+        slices += np.count_nonzero(np.diff(places[..., 0], axis=1), axis=1)
+        places = places[..., 1:]
     extent = places.max(axis=1) - places.min(axis=1) + 1
     members = places.shape[1]
-    full = extent.prod(axis=1) == members
-    for rows in _alike(np.where(full[:, None], extent, 0)):
-        box = tuple(extent[rows[0]].tolist()) if full[rows[0]] else ()
-        yield GroupPlacement((1,) * members, (0,) * members, fabric, fabric.nodes * members, box), rows
+    full = extent.prod(axis=1) * slices == members
+    for rows in _alike(np.where(full[:, None], np.column_stack([slices, extent]), 0)):
+        box, many = (tuple(extent[rows[0]].tolist()), int(slices[rows[0]])) if full[rows[0]] else ((), 1)
+        yield GroupPlacement((1,) * members, (0,) * members, fabric, fabric.nodes * members, box, many), rows
 
 
 def _alike(signatures: NDArray[np.generic]) -> Iterator[Ints]:

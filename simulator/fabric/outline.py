@@ -77,7 +77,9 @@ def outline(fabric: Fabric) -> Outline:
 
 
 def _seen(point: Point) -> Point:
-    """A card belongs to its node."""
+    """A card belongs to its node, or to the first device that has it."""
+    if point[0] == "card":
+        return ("device", point[1])
     return ("node", point[1]) if point[0] == "NIC" else point
 
 

@@ -4,6 +4,7 @@ A cluster is nodes on a network; a node is accelerators on a scale-up fabric wit
 number is, it is a `Figure` with its source. A new device or cluster is one YAML file and no Python.
 """
 
+from math import prod
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -225,6 +226,10 @@ class Level(Spec):
     """Added by one passage through a switch of this level."""
 
 
+_TORI = ("torus", "multislice")
+"""Kinds whose network goes through the devices."""
+
+
 class Network(Extensible):
     """The scale-out network between nodes."""
 
@@ -233,9 +238,9 @@ class Network(Extensible):
     kind: Annotated[str, OneOf(NETWORK_KEYS)]
     """`tree`: leaf-spine and fat trees, with ideal spreading over equal paths; `dragonfly`: groups joined all to all;
     `torus`: devices joined to neighbours along each dimension (the network goes through the devices and no card is
-    used). Every switch and cable of its own, and a `routing`, have `fat-tree`, `leaf-spine`, `rail-only`,
-    `dragonfly-links`, `dragonfly-plus`, `full-mesh`, `sites` (over a wide area) and `graph` (any list of cables); or
-    one that a plug-in adds."""
+    used); `multislice`: several tori joined by the cards of their hosts. Every switch and cable of its own, and a
+    `routing`, have `fat-tree`, `leaf-spine`, `rail-only`, `dragonfly-links`, `dragonfly-plus`, `full-mesh`, `sites`
+    (over a wide area) and `graph` (any list of cables); or one that a plug-in adds."""
     levels: tuple[Level, ...] = ()
     """For `tree` and `fat-tree`: from the leaves up; above the last one everything is joined without blocking."""
     rail_optimised: bool = False
@@ -246,7 +251,7 @@ class Network(Extensible):
     global_bandwidth: Figure[Bandwidth] | None = None
     """For `dragonfly`: of all global links of a group together, per direction."""
     shape: tuple[Count, ...] = ()
-    """For `torus`: devices along each dimension; for `full-mesh`: switches."""
+    """For `torus` and each slice of `multislice`: devices along each dimension; for `full-mesh`: switches."""
     wrap: bool = True
     """For `torus`: whether each dimension closes to a ring."""
     twist: bool = Field(default=False, exclude_if=lambda twist: not twist)
@@ -255,8 +260,8 @@ class Network(Extensible):
     slices: Slices | None = Field(default=None, exclude_if=lambda slices: slices is None)
     """For `torus` that wraps: which dimensions of a `shape` close; all where left out."""
     largest: Count | None = None
-    """For `torus`: the most devices that its links join. More are several slices over a data-centre network, which is
-    not described and refused."""
+    """For `torus` and `multislice`: the most devices that the links of a slice join. More are several slices over a
+    data-centre network (`multislice`)."""
     bandwidth: Figure[Bandwidth] | None = None
     """For `torus`: per link and direction; for `dragonfly-links`, `dragonfly-plus` and `full-mesh`: of each cable
     between switches."""
@@ -279,11 +284,12 @@ class Network(Extensible):
             "dragonfly-links": ("bandwidth",),
             "dragonfly-plus": ("bandwidth",),
             "full-mesh": ("shape", "bandwidth"),
+            "multislice": ("shape", "bandwidth"),
         }
         missing = [name for name in needed.get(self.kind, ()) if not getattr(self, name)]
         if missing:
             raise ValueError(f"a network of kind {self.kind!r} needs {' and '.join(f'`{m}`' for m in missing)}")
-        if self.slices is not None and (self.kind != "torus" or len(self.slices.block) != len(self.shape)):
+        if self.slices is not None and (self.kind not in _TORI or len(self.slices.block) != len(self.shape)):
             raise ValueError("`slices` is for a torus, with a `block` of as many dimensions as its `shape`")
         if self.twist and not (
             all(self.closed) and 2 * min(self.shape) in set(self.shape) <= {min(self.shape), 2 * min(self.shape)}
@@ -297,12 +303,13 @@ class Network(Extensible):
         return self.slices.closed(self.shape) if self.wrap and self.slices else (self.wrap,) * len(self.shape)
 
     def beyond(self, devices: int) -> str:
-        """Why a torus cannot join so many devices; empty where it can."""
-        if self.kind != "torus" or self.largest is None or devices <= self.largest:
+        """Why a torus cannot join so many devices, or each of several slices its own; empty where it can."""
+        devices = prod(self.shape) if self.kind == "multislice" else devices
+        if self.kind not in _TORI or self.largest is None or devices <= self.largest:
             return ""
         return (
-            f"the links of one slice join at most {self.largest:,} devices, not {devices:,}: several slices over a "
-            "data-centre network are not modelled"
+            f"the links of one slice join at most {self.largest:,} devices, not {devices:,}: write a network of "
+            "`kind: multislice` with the `shape` of one slice"
         )
 
 

@@ -16,11 +16,17 @@ from simulator.collectives.placement import GroupPlacement, Transfers
 @ALGORITHMS.add("torus")
 def torus(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce, all-gather, reduce-scatter of groups that fill a box of a torus."""
-    if not layout.box:
+    if not layout.box or layout.slices > 1:
         return None
-    scatter = tuple(_phase(layout, round_, True) for round_ in range(len(_spanned(layout))))
-    gather = tuple(_phase(layout, round_, False) for round_ in reversed(range(len(_spanned(layout)))))
+    scatter, gather = rounds(layout)
     return {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}.get(operation)
+
+
+def rounds(layout: GroupPlacement) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+    """Reduce-scatter and all-gather of the whole size in every slice."""
+    spanned = range(len(_spanned(layout)))
+    scatter = tuple(_phase(layout, round_, True) for round_ in spanned)
+    return scatter, tuple(_phase(layout, round_, False) for round_ in reversed(spanned))
 
 
 def _spanned(layout: GroupPlacement) -> list[int]:
@@ -40,6 +46,9 @@ def _phase(layout: GroupPlacement, round_: int, reduce: bool) -> Phase:
         longest = max(longest, size - 1)
         parts += _both_ways(layout.box, dimension, (size - 1) / (size * float(before) * len(spanned)))
     src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
+    first = np.arange(layout.slices)[:, None] * int(np.prod(layout.box))
+    src, dst = (src + first).ravel(), (dst + first).ravel()
+    share = np.tile(share, layout.slices)
     # Rings of different lengths run at once: the phase has the steps of the longest, and every link its whole load.
     return phase(longest, (src, dst, share / longest), 0, 1, reduce=reduce)
 

@@ -86,6 +86,11 @@ class ScaleOut(ABC):
         """Coordinates of ranks on a grid, one more dimension than `rank`; None where devices lie on none."""
         return None
 
+    @property
+    def sliced(self) -> bool:
+        """Whether the first of the `coordinates` is that of a slice, which other links join to others."""
+        return False
+
     def cards(self, rank: Ints) -> int:
         """Ports by which these ranks of one node leave it."""
         return len(rank)

@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.fabric.scale_out.base import NETWORKS, Block, Ints, Point, ScaleOut
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, Network
 
 
 @NETWORKS.add("torus")
@@ -50,6 +50,11 @@ class Torus(ScaleOut):
             raise InputError(Problem(message, path="cluster.nodes", hint=hint))
         if words := network.beyond(cluster.devices):
             raise InputError(words)
+        return cls.of(network)
+
+    @classmethod
+    def of(cls, network: Network) -> Self:
+        """The torus that a network describes, whatever it joins."""
         assert network.bandwidth is not None  # the spec demands it
         latency = network.latency.value if network.latency else 0.0
         return cls(network.shape, network.closed, network.bandwidth.value, latency, network.twist)

@@ -277,7 +277,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if row.devices % per_node:
         raise Refused(f"{row.devices} devices are no multiple of {per_node} a node")
     if cluster.network.kind == "torus":
-        return slice_of(cluster, row.devices)
+        return slice_of(cluster, row.devices, names.sharding(row.shard).slices)
     if cluster.network.kind == "none" and row.devices > per_node:
         cluster = _joined(cluster, row, assumed)
         node = cluster.node
@@ -538,6 +538,7 @@ def _sharding(
         assumed.append(
             "gradients reduced once a step: DeepSpeed and Megatron shard none between a pipeline's microbatches"
         )
+    size = dp // shard.slices if shard.slices > 1 and size is None else size
     if shard.zero is None and stack.zero and dp > 1:
         assumed.append(f"zero {stack.zero} (the stack's default)")
     if size is not None and (size >= dp or dp % size):

@@ -82,6 +82,8 @@ class Sharding(NamedTuple):
     """Ranks of a shard set, or those of a node; None for all."""
     reduced: Reduced | None
     """Format in which gradients are reduced, where the words say it."""
+    slices: int = 1
+    """Slices of a pod, joined by a data-centre network, that copy what each spreads over its own devices."""
 
 
 _STAGES: tuple[tuple[str, Zero], ...] = (
@@ -121,8 +123,6 @@ def sharding(words: str | None) -> Sharding:
     if not text or text in ("unknown", "not stated", "default"):
         return Sharding(None, None, None)
     slices = re.search(r"(\d+) slices?", text)
-    if slices and int(slices[1]) > 1:
-        raise Refused(f"{slices[1]} slices joined by a data centre network")
     reduced = re.search(r"mixed ?precision ?= ?(pure|default|full)", text)
     text = text.replace(reduced[0], "") if reduced else text
     text = _OFFLOADED.sub(" ", text).strip(" .+")
@@ -131,7 +131,8 @@ def sharding(words: str | None) -> Sharding:
     if re.search(_SHARD_UNKNOWN, text) or zero is None or re.sub(r"[\s.=+]", "", rest):
         raise Refused(f"sharding `{words}`")
     formats: dict[str, Reduced] = {"pure": "bf16", "default": "fp32", "full": "fp32"}
-    return Sharding(zero, _group(text), formats[reduced[1]] if reduced else None)
+    many = int(slices[1]) if slices else 1
+    return Sharding(zero, _group(text), formats[reduced[1]] if reduced else None, many)
 
 
 def _stage(text: str) -> Zero | None:

@@ -1,6 +1,7 @@
 """Where points of a network are drawn: in rows from the nodes up, else in groups on a circle, a torus as a grid."""
 
 from collections import defaultdict
+from dataclasses import replace
 from math import acos, cos, pi, sin
 
 from simulator.results.documents.network import DrawnPoint, NetworkDocument
@@ -35,7 +36,32 @@ def layout(document: NetworkDocument) -> tuple[list[Place], float]:
         return _in_rows(document.points, order), _ROW * (len(order) - 1) + 150
     if all(point.kind == "device" and point.numbers for point in document.points) and document.kind == "torus":
         return _on_grid(document.points)
+    if document.kind == "multislice":
+        return _side_by_side(document.points)
     return _on_circle(document), 1000.0
+
+
+def _side_by_side(points: tuple[DrawnPoint, ...]) -> tuple[list[Place], float]:
+    """Slices beside each other, each as a grid below where its cards meet, and what joins them above all."""
+    devices = [point for point in points if point.kind == "device"]
+    slices = max(point.numbers[0] for point in devices) + 1
+    width, found = (WIDTH - 2 * _MARGIN) / slices, dict[DrawnPoint, Place]()
+    deepest = 0.0
+    for number in range(slices):
+        own = [point for point in devices if point.numbers[0] == number]
+        places, height = _on_grid(tuple(replace(point, numbers=point.numbers[1:]) for point in own))
+        left, right = min(x for x, _ in places), max(x for x, _ in places)
+        scale = min(0.86 * width / max(right - left, 1.0), 1.0)
+        shift = (width - scale * (right - left)) / 2
+        for point, (x, y) in zip(own, places, strict=True):
+            found[point] = (_MARGIN + number * width + shift + scale * (x - left), 2 * _ROW + scale * y)
+        deepest = max(deepest, 2 * _ROW + scale * height)
+    for point in points:
+        if point.kind == "slice":
+            found[point] = (_MARGIN + (point.numbers[0] + 0.5) * width, 1.4 * _ROW)
+        elif point.kind != "device":
+            found[point] = (WIDTH / 2, 0.7 * _ROW)
+    return [found[point] for point in points], deepest
 
 
 def _in_rows(points: tuple[DrawnPoint, ...], order: list[str]) -> list[Place]:

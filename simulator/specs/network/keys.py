@@ -157,7 +157,15 @@ class Sites(Wired):
     """Most bytes of a connection on their way: a connection gets no more than `window` / round trip."""
 
 
-KINDS: dict[str, type[Wired]] = {
+class Multislice(Spec):
+    """Slices of a pod, each a torus as of kind `torus` (`shape`, `bandwidth` and so on are those of one slice), joined
+    by the cards of their hosts over a data-centre network. There are as many as the devices fill."""
+
+    oversubscription: Annotated[float, Field(ge=1, le=1000)] = 1.0
+    """Bandwidth of the cards of a slice over what leads out of it to others."""
+
+
+KINDS: dict[str, type[Spec]] = {
     "fat-tree": FatTree,
     "leaf-spine": LeafSpine,
     "rail-only": RailOnly,
@@ -166,5 +174,6 @@ KINDS: dict[str, type[Wired]] = {
     "full-mesh": FullMesh,
     "graph": Graph,
     "sites": Sites,
+    "multislice": Multislice,
 }
 """Keys by `Network.kind`."""
