@@ -45,10 +45,16 @@ def edges(layout: GroupPlacement) -> Transfers:
 
 def between_nodes(layout: GroupPlacement) -> Transfers:
     """The hops from node to node, one for each rail."""
-    order = np.arange(layout.nodes) if not layout.box else snake(layout.box)
+    order = np.arange(layout.nodes) if not layout.box else _along(layout)
     src = (layout.starts[order][:, None] + np.arange(layout.rails)).ravel()
     dst = (layout.starts[np.roll(order, -1)][:, None] + np.arange(layout.rails)).ravel()
     return src, dst, np.full(len(src), 1 / layout.rails)
+
+
+def _along(layout: GroupPlacement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Members of a box in each slice, slice after slice, each along neighbours."""
+    order = snake(layout.box)
+    return (np.arange(layout.slices)[:, None] * len(order) + order).ravel()
 
 
 def snake(box: tuple[int, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

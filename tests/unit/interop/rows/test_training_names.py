@@ -163,7 +163,6 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"shard": "zero3 + nvme offload"}, "sharding"),
         ({"shard": "ZeRO++"}, "sharding"),
         ({"shard": "tensor slicing of a new kind"}, "sharding"),
-        ({"shard": "fsdp=64 per slice, 4 slice(s) DCN data parallel"}, "4 slices"),
         ({"recompute": "token-wise recompute + CPU swap"}, "recomputation"),
         ({"recompute": "some"}, "recomputation `some`"),
         ({"schedule": "zero-bubble"}, "schedule"),

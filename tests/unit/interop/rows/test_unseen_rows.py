@@ -129,6 +129,26 @@ def test_checkpointing_by_operator_keeps_what_torchtitan_keeps() -> None:
     assert training.recompute_keeps == ("attention", "reductions", "every-second-product")
 
 
+def test_slices_over_the_data_centre_network() -> None:
+    """Each slice shards over its own devices; the others are copies that the hosts' cards join."""
+    shard = "fsdp over ICI (256 chips), 4 slice(s) over DCN data parallel"
+    row = drafted(
+        device="TPU-v5e",
+        devices=1024,
+        devices_per_node=4,
+        framework="MaxText",
+        tp=1,
+        pp=1,
+        shard=shard,
+        global_batch=1024,
+    )
+    cluster, parallel = row.scenario.cluster, row.scenario.training.parallel
+    assert (cluster.network.kind, cluster.network.shape, cluster.devices) == ("multislice", (16, 16), 1024)
+    assert (parallel.zero, parallel.shard_size) == (3, 256)
+    with pytest.raises(Refused, match="a host of each slice"):
+        drafted(device="TPU-v5e", devices=1016, devices_per_node=4, framework="MaxText", tp=1, pp=1, shard=shard)
+
+
 SERVED = {
     "id": "row",
     "source": "elsewhere",
