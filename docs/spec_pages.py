@@ -27,6 +27,7 @@ from simulator.specs.fleet import (
     Autoscaling,
     Failures,
     Fleet,
+    LinkFailures,
     RollingUpdate,
     ScheduledCount,
     StartUp,
@@ -101,6 +102,7 @@ from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
 from simulator.specs.tiers.host import HostCpu, Nvme
 from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
+from simulator.specs.tiers.remote_attention import RemoteAttention
 from simulator.specs.tiers.sharding import Sharding, ShardLevels
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.specs.tiers.zeroth_order import ZerothOrder
@@ -193,10 +195,11 @@ def serving_specs() -> str:
         ExpertTraffic,
         Adapters,
         StreamedWeights,
+        RemoteAttention,
         Speculation,
         DraftRange,
     )
-    of_fleets = Fleet, StartUp, Autoscaling, ScheduledCount, Failures, RollingUpdate, Admission, Station
+    of_fleets = Fleet, StartUp, Autoscaling, ScheduledCount, Failures, LinkFailures, RollingUpdate, Admission, Station
     return _sections(ServingScenario, Serving, *of_replicas, *of_pools, *of_fleets)
 
 

@@ -55,6 +55,8 @@ def kernel_cost(work: Work, device: Device) -> KernelCost:
     return _stream(work, device)
 
 
+CUDNN = "cudnn"
+"""Attention kernels that a library prefers where they are known, and does without elsewhere."""
 TRAINED_SCANS = ("triton",)
 """Families of kernels of recurrences that have a backward pass."""
 RAGGED = 0.9
@@ -101,7 +103,8 @@ def _aligned(side: int, alignment: int) -> int:
 def _attention(work: Attention, device: Device) -> KernelCost:
     narrow = work.dtype in ("fp8", "int8", "fp4", "int4")
     dtype = device.native("bf16" if narrow else work.dtype)
-    kernel = work.kernel or device.best_attention
+    kernel = work.kernel if work.kernel and work.kernel != CUDNN else device.best_attention
+    kernel = CUDNN if work.kernel == CUDNN and CUDNN in device.attention else kernel
     known = kernel in device.attention
     curve = device.attention[kernel if known else device.best_attention]
     slower = max(1.0, curve.peak / device.peaks[dtype])

@@ -439,8 +439,9 @@ class Stack(Spec):
     """What it runs."""
     attention: Literal["fused", "unfused"]
     """Attention kernels."""
-    attention_kernel: Literal["fa1", "fa2", "fa3"] | None = None
-    """Generation of the fused attention kernel; None takes the best that the device has."""
+    attention_kernel: Literal["fa1", "fa2", "fa3", "cudnn"] | None = None
+    """Generation of the fused attention kernel; None takes the best that the device has, and so does `cudnn` where the
+    kernels of cuDNN are not known (Transformer Engine takes FlashAttention on devices before Hopper)."""
     fused_elementwise: bool = True
     """Whether bias, activation, dropout and residual are fused into few kernels."""
     fused_norm_and_loss: bool = True
@@ -521,6 +522,8 @@ class Stack(Spec):
     """Fitted: time of a layer's forward pass in which the device waits for its host (launches, Python, autograd)."""
     compute_efficiency: Figure[Fraction]
     """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
+    attention_efficiency: Figure[Fraction] | None = None
+    """The same of its attention alone, where that is known; `compute_efficiency` where left out."""
     memory_overhead: dict[DeviceKind, Figure[Bytes]]
     """For each kind of device that the stack has kernels for, memory of the context, the communication library and
     workspaces; on another kind its times are an extrapolation, and nothing is known of this memory."""

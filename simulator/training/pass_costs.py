@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from simulator import units
 from simulator.axes import CP, EP, ETP
-from simulator.cost import Device, Stream, kernel_cost
+from simulator.cost import Attention, Device, Stream, kernel_cost
 from simulator.model.blocks.around import NORM
 from simulator.model.ops import Elementwise, Op
 from simulator.program.content import Call, Comm, Content
@@ -97,7 +97,7 @@ class PassCosts:
 
     def _kernel(self, work: Work) -> Content:
         cost = kernel_cost(work, self.device)
-        rate = 1.0 if isinstance(work, Stream) else self.job.stack.compute_efficiency.value
+        rate = _efficiency(work, self.job)
         pace = self.job.slowest if cost.bound == "compute" else 1.0
         ticks = units.to_ticks(cost.seconds / rate * pace)
         return Content(ticks, memory=ticks * (cost.bound == "memory"), latency=ticks * (cost.bound == "latency"))
@@ -290,6 +290,14 @@ def _stretches(forth: list[Step], back: list[Step], inputs: list[Step]) -> tuple
         stretches(back, exchanges(forth), backward=True),
         stretches(inputs, exchanges(forth), backward=True),
     )
+
+
+def _efficiency(work: Work, job: Job) -> float:
+    """Rate of a kernel over that of its measured table."""
+    if isinstance(work, Stream):
+        return 1.0
+    apart = job.stack.attention_efficiency if isinstance(work, Attention) else None
+    return (apart or job.stack.compute_efficiency).value
 
 
 def called(step: Collective, job: Job) -> Comm:

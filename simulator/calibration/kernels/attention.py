@@ -28,6 +28,7 @@ from simulator.calibration.kernels.figures import A100_FORWARD, FIGURES, LENGTHS
 from simulator.calibration.kernels.profile_lines import DIGITS
 from simulator.cost.attention import attention_seconds
 from simulator.cost.device import attention_curve
+from simulator.interop.rows.kernels import PASSES
 from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import AttentionKernels, KernelProfile
 from simulator.specs.resolve import load_spec
@@ -54,6 +55,11 @@ CONTEXT_COLUMNS = (
 MOST_CASES = 300
 """Rows of a table of prompts that are fitted."""
 RATE = Parameter(0.5, 0.02, 1.0, False)
+CUDNN = {"h200-sxm": "H200"}
+"""By profile, what cuDNN's kernels were timed on (NVIDIA/cudnn-frontend), by its name in the rows. Those of Blackwell
+are not fitted: a library of a year before took a fifth longer there."""
+HEADS = (64, 128, 192)
+"""Sizes of heads that they were timed at; 192 with values of 128, as latent attention has them."""
 WRITE = {"token": Parameter(1e-9, 1e-11, 1e-6), "cache": Parameter(0.5, 0.02, 2)}
 """Writing keys and values to a cache, which the serving tables include: seconds a token, and share of the bandwidth."""
 
@@ -74,6 +80,9 @@ class Case:
     passes: tuple[bool, ...]
     seconds: float
     cached: bool = False
+    value_dim: int | None = None
+    """Size of a head's values where it is not that of its keys."""
+    window: int | None = None
 
     @property
     def flops(self) -> float:
@@ -110,8 +119,9 @@ def published_cases(measurements: Path, device: str, library: str) -> list[Case]
 def _published_case(row: dict[str, Any]) -> Case:
     shape = row["shape"]
     batch, heads, length = shape["batch"], shape["heads"], shape["seqlen"]
-    passes = (False, True) if row["op"] == "attention_fwd_bwd" else (False,)
-    return Case(batch, heads, heads, length, shape["head_dim"], shape["causal"], passes, row["metrics"]["time_s"])
+    passes, keys = PASSES[row["op"]], shape.get("kv_heads", heads)
+    case = Case(batch, heads, keys, length, shape["head_dim"], shape["causal"], passes, row["metrics"]["time_s"])
+    return replace(case, value_dim=shape.get("value_dim"), window=shape.get("window"))
 
 
 def read_attention(data: Path, profile: str, kind: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -159,10 +169,11 @@ def attention_times(cases: Sequence[Case], spec: AttentionKernels, found: Found,
     times = []
     for case in cases:
         heads, keys = case.batch * case.heads, case.batch * case.kv_heads
-        moved = 4.0 * case.length * case.head_dim * (heads + keys)
+        moved = 2.0 * case.length * (case.head_dim + (case.value_dim or case.head_dim)) * (heads + keys)
+        shape = heads, case.length, case.length, case.head_dim, case.causal
         total = sum(
             attention_seconds(
-                heads, case.length, case.length, case.head_dim, case.causal, backward, moved * (1 + backward), curve
+                *shape, backward, moved * (1 + backward), curve, value_dim=case.value_dim, window=case.window
             )[0]
             for backward in case.passes
         )
@@ -238,6 +249,8 @@ def generations_of(data: Path, measurements: Path, chip: Sequence[str]) -> dict[
     sizes = (64, 128, 256) if first == "b200-sxm" else (64, 128, 192, 256)
     tables = {profile: [case for case in table_cases(data, profile, sizes) if _cold(profile, case)] for profile in chip}
     found["paged"] = Generation({profile: _thin(cases) for profile, cases in tables.items()}, sizes)
+    if chip[-1] in CUDNN:
+        found["cudnn"] = Generation({chip[-1]: published_cases(measurements, CUDNN[chip[-1]], "cuDNN")}, HEADS, HEADS)
     return found
 
 

@@ -40,6 +40,7 @@ STREAMS = {
 }
 """Profile: (share of the bandwidth, microseconds of a launch in a CUDA graph by gpu-benches, source)."""
 REPOSITORY = "figures of github:Dao-AILab/flash-attention"
+CUDNN = "github:NVIDIA/cudnn-frontend benchmark/sdpa_benchmark_training, cuDNN 9.19 on "
 GENERATIONS = {
     ("a100-sxm", "fa2"): f"{REPOSITORY} (forward and backward), split by arXiv:2307.08691 section 4.1",
     ("a100-sxm", "fa1"): f"{REPOSITORY} (forward and backward, heads of 64); heads of 128 assumed no faster",
@@ -47,6 +48,8 @@ GENERATIONS = {
     ("h100-sxm", "fa2"): f"arXiv:2407.08608 Figures 5 and 6, {REPOSITORY}",
     ("h200-sxm", "fa3"): "H100 (arXiv:2407.08608 Figures 5 and 6): the same processor",
     ("h200-sxm", "fa2"): "H100 (arXiv:2407.08608 Figures 5 and 6): the same processor",
+    ("h100-sxm", "cudnn"): f"H200 ({CUDNN}H200): the same processor",
+    ("h200-sxm", "cudnn"): f"{CUDNN}H200",
 }
 FA1_SHARE = {"forward": 0.54, "backward": 0.64}
 """FlashAttention-1 over FlashAttention-2 at heads of 64 on A100, carried to Hopper; heads of 128 are no faster."""
@@ -67,7 +70,8 @@ NOTES = {
         "Kernels alone in a loop, fp8 without casts. `paged`: FlashInfer's kernels of Blackwell, as in vLLM. At a "
         "bound of their range: `attention.paged.tail` (1: cores finish apart by a whole block), "
         "`experts.cutlass.fp8.rate` and `experts.cutlass.fp8.ramp` (not identified by its rows; an estimate), "
-        "`experts.trtllm-gen.fp4.ramp` (0.2 us: kernels that begin before the one before them ends)."
+        "`experts.trtllm-gen.fp4.ramp` (0.2 us: kernels that begin before the one before them ends), "
+        "`gemm.fp4.ramp` (3 ns: the launch holds all of it)."
     ),
     "l40s": (
         "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-2 on a paged cache, as in vLLM. At a "

@@ -21,7 +21,7 @@ HIDDEN = 2048
 ARRAY = float(256 << 20)
 """Bytes of an array of BabelStream, 2^25 numbers of 8 bytes; gpu-stream's are as long or longer."""
 PRODUCTS = ("gemm", "gemm_max_achievable", "grouped_gemm_contiguous", "grouped_gemm_masked")
-ATTENTION = ("attention_fwd", "attention_fwd_bwd")
+ATTENTION = ("attention_fwd", "attention_bwd", "attention_fwd_bwd")
 STREAMS: Mapping[str, tuple[int, int]] = {
     "stream_init": (0, 1),
     "stream_read": (1, 0),
@@ -34,7 +34,18 @@ STREAMS: Mapping[str, tuple[int, int]] = {
     "kernel_sequence_scale_graph": (1, 1),
 }
 """Arrays read and written by a pass."""
-LIBRARIES: Mapping[str, str] = {"FlashAttention-1": "fa1", "FlashAttention-2": "fa2", "FlashAttention-3": "fa3"}
+PASSES: Mapping[str, tuple[bool, ...]] = {
+    "attention_fwd": (False,),
+    "attention_bwd": (True,),
+    "attention_fwd_bwd": (False, True),
+}
+"""Whether each of the passes that were timed together is the backward one."""
+LIBRARIES: Mapping[str, str] = {
+    "FlashAttention-1": "fa1",
+    "FlashAttention-2": "fa2",
+    "FlashAttention-3": "fa3",
+    "cuDNN": "cudnn",
+}
 UNFUSED = "PyTorch standard attention"
 FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(PRODUCTS, "products"),

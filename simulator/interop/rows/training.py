@@ -9,6 +9,7 @@ measured value. What the memory decides, or a run has to be timed for, is said t
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import Any, Literal
 
@@ -388,8 +389,8 @@ def stack_name(row: Row) -> str:
     if known is None:
         raise Refused(f"framework `{row.framework}`")
     name = known.name
-    if name in names.GENERATIONS and names.earlier(f"{row.framework} {row.source}"):
-        return names.GENERATIONS[name]
+    if name in names.GENERATIONS:
+        return names.generation(name, f"{row.framework} {row.source}")
     if name != "megatron-lm-2021":
         return name
     year = re.search(r"20[12]\d", row.source)
@@ -461,6 +462,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "precision": formats.precision,
         "lora": adapters,
         "offload": names.offload(zero, row.shard, row.flags, row.framework),
+        "documents": _packed(row, adapters is not None, assumed),
         "attention": names.attention(row.attention, row.framework, row.flags),
         "reduce_precision": shard.reduced or formats.reduced,
         "blocking_launches": _blocking(row, assumed),
@@ -485,6 +487,21 @@ def stage_layers(layers: int, chunks: int, assumed: list[str], modules: int = 0)
     assumed.append(f"{layers} layers over {chunks} chunks: the remainder in the middle")
     first = (chunks - short) // 2 + (chunks - short) % 2
     return tuple(layers // chunks + (first <= i < first + short) for i in range(chunks))
+
+
+PACKED = 256
+"""Tokens of a sample of SQuAD at most, but for few; what attention takes of a step does not depend on it."""
+
+
+def _packed(row: Row, adapters: bool, assumed: list[str]) -> dict[str, Any] | None:
+    """Documents of a sequence where the recipe of adapters packs short samples: NeMo's performance recipes fine-tune on
+    SQuAD, packed to the sequence length (NVIDIA/NeMo scripts/performance/utils.py, `prepare_squad_dataset`, and
+    `performance_mode` of `finetune_recipe`). MLPerf's sequences see each other (`return_cu_seqlen` False)."""
+    recipe = re.search(r"(?<!\w)nemo(?!\w)", (row.framework or "").lower())
+    if not adapters or not recipe or "mlperf" in row.source or row.seq_len % PACKED:
+        return None
+    assumed.append(f"samples of SQuAD of {PACKED} tokens packed, as in NVIDIA's recipes")
+    return {"listed": (PACKED,) * (row.seq_len // PACKED)}
 
 
 def _accumulating(row: Row, assumed: list[str]) -> tuple[int, int] | None:
@@ -521,7 +538,12 @@ def _may_interleave(row: Row, stack: str) -> bool:
     return (row.pp or 1) > 1 and named in (None, "interleaved-1f1b") and stack in INTERLEAVED
 
 
-INTERLEAVED = ("megatron-lm-2021", "megatron-lm-2022", *names.GENERATIONS, *names.GENERATIONS.values())
+INTERLEAVED = (
+    "megatron-lm-2021",
+    "megatron-lm-2022",
+    *names.GENERATIONS,
+    *chain.from_iterable(names.GENERATIONS.values()),
+)
 """Stacks that have the interleaved schedule."""
 
 

@@ -454,21 +454,25 @@ def counts_half_square(words: str | None, framework: str | None, experts: bool) 
     return bool(experts and counter and _MEGATRON_CORE.search(plain(framework or "")))
 
 
-GENERATIONS = {"megatron-core": "megatron-core-0.8", "nemo": "nemo-2023"}
+GENERATIONS = {"megatron-core": ("megatron-core-0.8",), "nemo": ("nemo-2023", "nemo-2024")}
 """Stacks of earlier releases, by the stack of the family."""
 _RELEASES = (
-    (re.compile(r"mlperf training v?(\d+\.\d+)"), "3.1"),
-    (re.compile(r"nemo v?(2\d\.\d\d)"), "23.12"),
-    (re.compile(r"(?<!\w)core r?v?(0\.\d+)"), "0.8"),
+    (re.compile(r"mlperf training v?(\d+\.\d+)"), (("3.1", 0),)),
+    (re.compile(r"nemo v?(2\d\.\d\d)"), (("23.12", 0), ("24.07", 1))),
+    (re.compile(r"(?<!\w)core r?v?(0\.\d+)"), (("0.8", 0),)),
 )
-"""Releases as rows say them (MLPerf Training, containers of NeMo, Megatron-Core), with the last one of that time."""
+"""Releases as rows say them (MLPerf Training, containers of NeMo, Megatron-Core), with the last one of each earlier
+stack of the family."""
 
 
-def earlier(words: str) -> bool:
-    """Whether words state an earlier release of Megatron-Core (to 0.8) or of NVIDIA's recipes (to 2023)."""
+def generation(family: str, words: str) -> str:
+    """The stack of a family that words state a release of; the family's own where they state the present one, several
+    that differ, or none."""
     text = re.sub(r"[-_/\s]+", " ", words.lower())
     found = [(said[1], last) for pattern, last in _RELEASES if (said := pattern.search(text))]
-    return bool(found) and all(_release(version) <= _release(last) for version, last in found)
+    stacks = {next((i for end, i in last if _release(said) <= _release(end)), None) for said, last in found}
+    known, index = GENERATIONS.get(family, ()), next(iter(stacks), None)
+    return known[index] if len(stacks) == 1 and index is not None and index < len(known) else family
 
 
 def _release(version: str) -> tuple[int, ...]:

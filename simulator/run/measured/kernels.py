@@ -4,7 +4,7 @@ from functools import cache
 
 from simulator.cost import Attention, Device, Gemm, Stream, Work, compile_device, seconds
 from simulator.interop.rows.jsonl import Refused
-from simulator.interop.rows.kernels import ARRAY, HIDDEN, LIBRARIES, STREAMS, MappedKernel
+from simulator.interop.rows.kernels import ARRAY, HIDDEN, LIBRARIES, PASSES, STREAMS, MappedKernel
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import load_spec
 
@@ -37,13 +37,21 @@ def work_of(mapped: MappedKernel) -> tuple[Work, ...]:
     return (Gemm(rows, int(shape["n"]), int(shape["k"]), groups, mapped.dtype),)
 
 
-def _fused(mapped: MappedKernel) -> tuple[Work, ...]:
+def _fused(mapped: MappedKernel) -> tuple[Attention, ...]:
     batch, heads, length, size, causal = _attention_shape(mapped)
-    passes = (False, True) if mapped.row.op == "attention_fwd_bwd" else (False,)
-    kernel = LIBRARIES[mapped.row.library or ""]
+    shape, kernel = mapped.row.shape, LIBRARIES[mapped.row.library or ""]
+    alike = int(shape.get("kv_heads") or heads), length, length, size, causal, mapped.dtype
     return tuple(
-        Attention(batch, heads, heads, length, length, size, causal, mapped.dtype, backward, kernel)
-        for backward in passes
+        Attention(
+            batch,
+            heads,
+            *alike,
+            backward,
+            kernel,
+            value_dim=int(shape["value_dim"]) if "value_dim" in shape else None,
+            window=int(shape["window"]) if "window" in shape else None,
+        )
+        for backward in PASSES[mapped.row.op]
     )
 
 
@@ -81,7 +89,7 @@ def _measured(mapped: MappedKernel, works: tuple[Work, ...]) -> tuple[float, str
 def _fused_flops(mapped: MappedKernel) -> float:
     batch, heads, length, size, causal = _attention_shape(mapped)
     one = Attention(batch, heads, heads, length, length, size, causal).flops
-    return one * (3.5 if mapped.row.op == "attention_fwd_bwd" else 1.0)
+    return one * sum(2.5 if backward else 1.0 for backward in PASSES[mapped.row.op])
 
 
 @cache

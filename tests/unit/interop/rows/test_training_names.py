@@ -351,21 +351,24 @@ def stack_of(framework: str, shard: str | None = None) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("words", "earlier"),
+    ("family", "words", "stack"),
     [
-        ("Megatron-Core r0.8.0 some-table", True),
-        ("Megatron-LM core_r0.7 some-table", True),
-        ("Megatron-Core v0.12 some-table", False),
-        ("NeMo/Megatron-Core nemo-24.07-h100", False),
-        ("NeMo 23.11", True),
-        ("NeMo/Megatron-Core mlperf-training-v3.1", True),
-        ("NeMo/Megatron-Core mlperf-training-v4.0", False),
-        ("Megatron-Core 0.6, NeMo 25.02", False),
-        ("Megatron-Core weak-scaling", False),
+        ("megatron-core", "Megatron-Core r0.8.0 some-table", "megatron-core-0.8"),
+        ("megatron-core", "Megatron-LM core_r0.7 some-table", "megatron-core-0.8"),
+        ("megatron-core", "Megatron-Core v0.12 some-table", "megatron-core"),
+        ("megatron-core", "Megatron-Core weak-scaling", "megatron-core"),
+        ("megatron-core", "Megatron-Core, NeMo 24.03", "megatron-core"),
+        ("nemo", "NeMo/Megatron-Core nemo-24.07-h100", "nemo-2024"),
+        ("nemo", "NeMo 24.03 (Megatron-Core)", "nemo-2024"),
+        ("nemo", "NeMo 24.09", "nemo"),
+        ("nemo", "NeMo 23.11", "nemo-2023"),
+        ("nemo", "NeMo/Megatron-Core mlperf-training-v3.1", "nemo-2023"),
+        ("nemo", "NeMo/Megatron-Core mlperf-training-v4.0", "nemo"),
+        ("nemo", "Megatron-Core 0.6, NeMo 25.02", "nemo"),
     ],
 )
-def test_earlier_releases_are_a_generation(words: str, earlier: bool) -> None:
-    assert names.earlier(words) == earlier
+def test_earlier_releases_are_a_generation(family: str, words: str, stack: str) -> None:
+    assert names.generation(family, words) == stack
 
 
 def test_a_row_runs_the_generation_of_its_release() -> None:

@@ -221,8 +221,8 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"accelerator": "NVIDIA H100 NVL"}, "accelerator"),
-        ({"accelerator": "NVIDIA A100-PCIE-40GB"}, "accelerator"),
+        ({"accelerator": "NVIDIA H200 NVL"}, "accelerator"),
+        ({"accelerator": "NVIDIA A10G"}, "accelerator"),
         ({"accelerator": "H100 and A100"}, "accelerator"),
         ({"precision": {"compute": "fp8/int4"}}, "precision"),
         ({"precision": {"compute": "fp8 with something new"}}, "precision"),
