@@ -48,7 +48,7 @@ def test_a_file_without_backward_passes(tmp_path: object) -> None:
 
 
 def test_no_training_step() -> None:
-    with pytest.raises(InputError, match="are no training step"):
+    with pytest.raises(InputError, match="give no gradients"):
         build_job(jobs.scenario(batch=16, pp=4, training={"schedule": "forward-only"}))
 
 
