@@ -281,19 +281,21 @@ def report_gemm(part: Products, blind: Found, final: Found) -> Report:
 
 
 def report_published(part: Products, final: Found, measurements: Path) -> Report:
-    """Rows of the error table for published products that the fit has not seen, by library."""
+    """Rows of the error table for published products, by library; whether the fit has seen them is said."""
     table = published_gemms(measurements, TABLES[part.profile][3], part.dtype)
     rows: Report = []
     if len(table):
         table["predicted"] = gemm_times(table, part.curve(of_device(final, part.profile)))
         for library, own in table.groupby("library"):
             predicted = own.predicted.to_numpy()
-            rows.append(report_row(part.profile, part.dtype, str(library), "published, unseen", own, predicted))
+            seen = part.dtype == "fp8_block" and library == BLOCK_LIBRARY
+            label = "published, fitted" if seen else "published, unseen"
+            rows.append(report_row(part.profile, part.dtype, str(library), label, own, predicted))
     return rows
 
 
 def published_gemms(measurements: Path, device: str, dtype: str) -> pd.DataFrame:
-    """Published products that were not fitted: columns m, n, k, seconds, library."""
+    """Published products: columns m, n, k, seconds, library."""
     rows = []
     for row in read_objects(measurements, ("op", "accelerator", "metrics")):
         with explained(measurements, row):

@@ -490,7 +490,7 @@ def stage_layers(layers: int, chunks: int, assumed: list[str], modules: int = 0)
 
 
 PACKED = 256
-"""Tokens of a sample of SQuAD at most, but for few; what attention takes of a step does not depend on it."""
+"""Tokens of a sample of SQuAD: a guess without a source. Attention within so few takes next to nothing of a step."""
 
 
 def _packed(row: Row, adapters: bool, assumed: list[str]) -> dict[str, Any] | None:

@@ -389,6 +389,15 @@ def test_a_row_runs_the_generation_of_its_release() -> None:
     assert old.gradient_bytes == now.gradient_bytes
 
 
+def test_adapters_of_nemo_see_packed_samples() -> None:
+    lora = {"task": "lora finetune", "seq_len": 4096}
+    found = mapped(framework="NeMo/Megatron-Core", **lora).scenario.training.documents
+    assert found is not None
+    assert found.listed == (256,) * 16
+    for changes in ({"source": "mlperf-training-v4.1"}, {"task": "pretrain"}, {"seq_len": 4000}):
+        assert mapped(**({"framework": "NeMo/Megatron-Core"} | lora | changes)).scenario.training.documents is None
+
+
 def test_under_a_general_framework_the_sharding_decides() -> None:
     assert stack_of("PyTorch 2.4", "FSDP full shard") == "fsdp"
     assert stack_of("Hugging Face Accelerate", "zero3 (DeepSpeed)") == "deepspeed"

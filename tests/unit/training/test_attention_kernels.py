@@ -1,0 +1,49 @@
+"""Which attention kernels a stack runs, and at what rate."""
+
+from dataclasses import replace
+
+import pytest
+
+from simulator.cost import Attention, Device, Gemm, compile_device
+from simulator.cost.kernel import kernel_cost
+from simulator.specs.base import Figure
+from simulator.specs.hardware import Accelerator
+from simulator.specs.resolve import load_spec
+from simulator.training.build import build_job
+from simulator.training.pass_costs import PassCosts
+from simulator.training.step import Work
+from tests import jobs
+
+LATENT = Attention(1, 128, 128, 4096, 4096, 192, True, backward=True, value_dim=128, kernel="cudnn")
+
+
+def device(name: str) -> Device:
+    return compile_device(load_spec(Accelerator, name))
+
+
+def test_latent_attention_of_cudnn_is_as_measured_on_hopper() -> None:
+    found = kernel_cost(LATENT, device("h200-sxm"))
+    assert found.valid
+    assert found.seconds == pytest.approx(4.424e-3, rel=0.02)
+    assert found.seconds > 1.15 * kernel_cost(replace(LATENT, kernel="fa3"), device("h200-sxm")).seconds
+
+
+def test_where_cudnn_is_not_known_the_best_kernels_run() -> None:
+    a100 = device("a100-sxm-80gb")
+    plain = replace(LATENT, head_dim=128, value_dim=None)
+    assert kernel_cost(plain, a100) == kernel_cost(replace(plain, kernel=None), a100)
+    assert kernel_cost(plain, a100).valid
+
+
+def ticks(work: Work, **changes: object) -> int:
+    """Of a kernel under a stack."""
+    job = build_job(jobs.scenario(software=jobs.stack("megatron-core", **changes)))
+    return PassCosts(job, device("h100-sxm"), lambda comm: 0).kernel(work).total
+
+
+def test_an_efficiency_of_attention_is_of_attention_alone() -> None:
+    whole = {"attention_efficiency": Figure[float](value=1.0, status="estimate", source="test")}
+    share = jobs.stack("megatron-core").compute_efficiency.value
+    product = Gemm(4096, 4096, 4096)
+    assert ticks(product, **whole) == ticks(product)
+    assert ticks(LATENT, **whole) == pytest.approx(share * ticks(LATENT), rel=1e-6)
