@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.random import stream
@@ -92,6 +92,15 @@ TIMES = st.lists(st.tuples(st.integers(0, 900_000), st.integers(1, 300_000), st.
     times=TIMES,
 )
 @simulations(12)
+@example(
+    seed=0,
+    kind="retry",
+    policy="vllm-v1",
+    by_layer=False,
+    by_decode=False,
+    detection=30_000,
+    times=[(12_448, 1, 0), (12_450, 1, 0)],
+)
 def test_pools_after_any_failures(
     seed: int, kind: str, policy: str, by_layer: bool, by_decode: bool, detection: int, times: list[Any]
 ) -> None:
@@ -224,6 +233,7 @@ def test_local_prompts_go_to_prefill_while_no_decode_replica_is_up() -> None:
     times=TIMES,
 )
 @simulations(15)
+@example(seed=1972, kind="retry", decoders=2, slots=None, by_layer=True, times=[])
 def test_adapters_after_any_failures(
     seed: int, kind: str, decoders: int, slots: int | None, by_layer: bool, times: list[Any]
 ) -> None:

@@ -262,8 +262,7 @@ class KvTransfer:
 
     def _give_back(self, request: int, source: Replica) -> None:
         """The memory of a prompt at its source is free."""
-        source.blocks.release(request, self.ledger.prompt[request])
-        source.wake()
+        source.let_go(request)
         if self.left is not None:
             self.left(source)
 

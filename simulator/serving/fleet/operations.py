@@ -231,8 +231,8 @@ class Operations:
     def lost(self, member: Member, requests: list[int], paused: dict[int, int]) -> None:
         """A member lost these requests; they are dealt with when that is detected."""
         assert self.rules.failures is not None
-        if member.number in self.unseen:  # it was back before that was detected
-            self._found(member, self.unseen[member.number])
+        if member.number in self.unseen:  # it was back before that was detected; its count began anew
+            self._seen(member, self.unseen.pop(member.number))
         for request in requests:
             if self.rules.failures.requests == "migrate":
                 go_on(self.ledger, request)

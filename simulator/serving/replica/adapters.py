@@ -320,6 +320,10 @@ class AdapterSlots:
                 replica.queue.ready.append(request)
         replica.wake()
 
+    def freed(self) -> None:
+        """Blocks are free that may be room for an adapter which requests wait for."""
+        self._next()
+
     def _next(self) -> None:
         """Load what requests wait for, as far as there is room."""
         while self._aside and self._start(next(iter(self._aside))):

@@ -217,6 +217,13 @@ class Replica:
         for batch in self.batches:
             batch.cut(begun)
 
+    def let_go(self, request: int) -> None:
+        """The cache of a prompt that is done is not needed here any more."""
+        self.blocks.release(request, self.ledger.prompt[request])
+        if self.adapters is not None:
+            self.adapters.freed()
+        self.wake()
+
     def abandon(self, request: int) -> None:
         """The cache of an accepted request does not come."""
         self.blocks.release(request, 0)
