@@ -49,6 +49,9 @@ def check(serving: Serving, layout: Layout, node: Node) -> None:
     if layout.sharers > 1:
         message = "adapters of replicas that share experts are not simulated"
         raise InputError(Problem(message, path=PATH, hint="write `ep: 1`, or leave `adapters` out"))
+    if serving.pools and serving.fleet is not None and serving.fleet.failures is not None:
+        message = "adapters beside pools whose replicas or links fail are not simulated"
+        raise InputError(Problem(message, path=PATH, hint="leave `adapters` or `fleet.failures` out"))
     if node.accelerator.kind == "cpu":
         message = f"adapters are loaded over a host link, and the devices of {node.name} are the host"
         raise InputError(Problem(message, path=PATH, hint=hint))

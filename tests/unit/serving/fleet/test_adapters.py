@@ -9,6 +9,7 @@ import pytest
 
 from simulator.cli import main
 from simulator.cost import compile_device
+from simulator.errors import InputError
 from simulator.random import stream
 from simulator.results import files
 from simulator.results.adapters import AdapterUse
@@ -123,21 +124,26 @@ def test_prefixes_are_shared_by_requests_of_one_adapter_only() -> None:
     assert apart(traced, np.zeros(200, np.int64)).prefix == ((14, 16), (14, 17)) * 100
 
 
-def test_adapters_stand_beside_pools_and_failures(tmp_path: Path) -> None:
-    """Both sides load what they need; loads are more after a failure, and all requests are done."""
-    pools = "+serving.pools=[{name: p, role: prefill}, {name: d, role: decode}]"
+def loads(*given: str) -> int:
+    """Loads of adapters in a run that does all of its 60 requests."""
+    scenario = load_scenario(FILE, ["requests.count=60", "+serving.adapters={count: 4, slots: 4}", *given]).scenario
+    assert isinstance(scenario, ServingScenario)
+    result = serve(scenario)
+    assert result.service is not None and result.service.adapters is not None
+    assert result.metrics["completed"] == 60
+    return result.service.adapters.loads
+
+
+def test_adapters_stand_beside_pools_or_failures(tmp_path: Path) -> None:
+    """Both sides of pools load what they need, replicas load again after a failure; the two together are refused."""
+    pools = "+serving.pools=[{name: p, role: prefill}, {name: d, role: decode}]", "serving.replicas=1"
     trace = tmp_path / "faults.csv"
-    trace.write_text("time,what,until\n3,d,4\n5,p,6\n")
-    given = ["requests.count=60", pools, "serving.replicas=1", "+serving.adapters={count: 4, slots: 4}"]
-    done = []
-    for more in ([], [f"+serving.fleet={{failures: {{trace: {trace}}}}}"]):
-        scenario = load_scenario(FILE, [*given, *more]).scenario
-        assert isinstance(scenario, ServingScenario)
-        result = serve(scenario)
-        assert result.service is not None and result.service.adapters is not None
-        assert result.metrics["completed"] == 60
-        done.append(result.service.adapters.loads)
-    assert done[0] == 8 < done[1]
+    trace.write_text("time,what,until\n3,replica 1,4\n")
+    fails = f"+serving.fleet={{failures: {{trace: {trace}}}}}"
+    assert loads(*pools) == 8
+    assert loads("serving.replicas=2", fails) > loads("serving.replicas=2")
+    with pytest.raises(InputError, match="adapters beside pools whose replicas or links fail are not simulated"):
+        loads(*pools, fails)
 
 
 @pytest.mark.parametrize(
