@@ -24,7 +24,7 @@ SHIPPED = data_root() / "workloads" / "measurements" / "training.jsonl"
 
 
 def chosen(patterns: list[str], ids: frozenset[str], every: int) -> Iterator[Row]:
-    """Rows that a pattern fits or that are named, every so-manieth of them; all where neither is given."""
+    """Rows that a pattern fits or that are named, every n-th of them; all where neither is given."""
     found = 0
     for line in read_lines(SHIPPED):
         data = parse_line(line)

@@ -204,7 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--each", type=int, default=6)
-    parser.add_argument("--every", type=int, default=1, help="simulate each so manieth row only, and ship nothing")
+    parser.add_argument("--every", type=int, default=1, help="simulate every n-th row only, and ship nothing")
     arguments = parser.parse_args()
     lines, begin = list(read_lines(data_root() / ROWS)), time.perf_counter()
     outcomes = KINDS["serving"].validate(lines[:: arguments.every], arguments.jobs)

@@ -103,10 +103,9 @@ def _aligned(side: int, alignment: int) -> int:
 def _attention(work: Attention, device: Device) -> KernelCost:
     narrow = work.dtype in ("fp8", "int8", "fp4", "int4")
     dtype = device.native("bf16" if narrow else work.dtype)
-    kernel = work.kernel if work.kernel and work.kernel != CUDNN else device.best_attention
-    kernel = CUDNN if work.kernel == CUDNN and CUDNN in device.attention else kernel
-    known = kernel in device.attention
-    curve = device.attention[kernel if known else device.best_attention]
+    kernel = work.kernel or device.best_attention
+    known = kernel in device.attention or kernel == CUDNN
+    curve = device.attention.get(kernel, device.attention[device.best_attention])
     slower = max(1.0, curve.peak / device.peaks[dtype])
     time, compute, memory = attention_seconds(
         work.batch * work.heads,

@@ -150,8 +150,8 @@ class Batching(Spec):
     """For `guaranteed`: share of the token budget from which prompts wait no longer (`batch_wait_max_tokens_ratio`)."""
     balance_iterations: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, exclude_if=lambda most: most == 0)
     """For `guaranteed` with attention ranks that share experts: while all of them decode, prompts join in iterations in
-    which each rank has one, and in every so manieth one (TensorRT-LLM's `attention_dp_config` with `enable_balance`:
-    `timeout_iters`); 0: as they come."""
+    which each rank has one, and in every N-th one where this is N (TensorRT-LLM's `attention_dp_config` with
+    `enable_balance`: `timeout_iters`); 0: as they come."""
     balance_wait: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, exclude_if=lambda most: most == 0)
     """Iterations that they wait for more where each rank has one (`batching_wait_iters`)."""
     chunked_pipeline: bool = Field(default=False, exclude_if=lambda streams: not streams)

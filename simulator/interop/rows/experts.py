@@ -118,7 +118,7 @@ def overlaps(row: "Row") -> bool:
     """Whether rows travel beside the passes of another microbatch, by the words of a row."""
     if re.search(r"dual ?pipe", (row.schedule or "").lower()):
         return (row.ep or 1) > 1  # what the schedule is for (arXiv:2412.19437, section 3.2.1)
-    said = (row.flags or "").lower()
+    said = f"{row.flags or ''} ; {row.schedule or ''}".lower()
     return bool(
         (row.experts or 0) > 1 and OVERLAPPED.search(said) and not re.search(r"(no|without|w/o) \S*overlap", said)
     )

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
-from simulator.interop.rows import accelerators, experts, recipes
+from simulator.interop.rows import accelerators, experts, recipes, schedules
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
@@ -160,6 +160,7 @@ RACK = re.compile(r"NVL\d+ domain")
 def draft(row: Row) -> Draft:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
     check_training(row)
+    row = schedules.stated(row)
     _check_supported(row)
     assumed: list[str] = []
     row = _divisible(row, assumed)
@@ -200,7 +201,11 @@ def _with_peak(row: Row, scenario: Scenario, assumed: list[str]) -> Row:
     """The row with the peak that its MFU is a share of."""
     if row.primary_metric != "mfu" or row.peak_flops_bf16 is not None:
         return row
-    peak = scenario.cluster.node.accelerator.peak[names.numbers(row.precision).precision].value  # type: ignore[index]
+    precision = names.numbers(row.precision).precision
+    known = scenario.cluster.node.accelerator.peak.get(precision)  # type: ignore[arg-type]
+    if known is None:
+        raise Refused(f"mfu of {precision}, which {row.device} has no peak of, without the peak that it is a share of")
+    peak = known.value
     assumed.append(f"mfu of the dense peak of the data sheet, {peak / 1e12:,.0f} TFLOP/s")
     return row.model_copy(update={"peak_flops_bf16": peak})
 
@@ -217,7 +222,7 @@ def _check_supported(row: Row) -> None:
     words: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
         (names.attention, (row.attention, row.framework, row.flags)),
         (names.numbers, (row.precision,)),
-        (names.schedule, (row.schedule, 2 if spread else 1)),
+        (schedules.schedule, (row.schedule, 2 if spread else 1)),
         (names.sharding, (row.shard,)),
         (names.recomputation, (row.recompute,)),
         (_cluster_name, (row, [])),
@@ -260,7 +265,7 @@ def _scenario(row: Row, assumed: list[str]) -> Scenario:
 def _open(row: Row) -> Open:
     least = None
     if row.vpp is None and _may_interleave(row, stack_name(row)):
-        least = 2 if names.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
+        least = 2 if schedules.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
     said = names.recomputation(row.recompute)
     parts = said.what == "selective" and not said.modules and (row.experts or 0) > 1
     return Open(row.micro_batch is None, least, not _states_recompute(row), parts)
@@ -288,7 +293,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})
 
 
-USUAL = "clusters/l40s-cluster"
+USUAL = "l40s-cluster"
 """What joins nodes whose own profile stands alone: a switch of data-centre Ethernet and cards on PCIe."""
 
 
@@ -296,7 +301,7 @@ def _joined(cluster: Cluster, row: Row, assumed: list[str]) -> Cluster:
     """Servers that stand alone in their profile, joined by the rate that a row states."""
     if not row.inter_node_gbps_per_device:
         raise Refused("several nodes of a server that has no network here: state `inter_node_gbps_per_device`")
-    usual = load_spec(Cluster, USUAL.partition("/")[2])
+    usual = load_spec(Cluster, USUAL)
     assumed.append("nodes joined by one switch of data-centre Ethernet")
     node = cluster.node.model_copy(update={"nics": usual.node.nics})
     return cluster.model_copy(update={"network": usual.network, "node": node})
@@ -423,7 +428,7 @@ def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str])
 
 def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     tp, pp = _accumulating(row, assumed) or (_axis(row, "tp", assumed), _axis(row, "pp", assumed))
-    vpp, cp, said = row.vpp or 1, row.cp or 1, names.schedule(row.schedule, pp)
+    vpp, cp, said = row.vpp or 1, row.cp or 1, schedules.schedule(row.schedule, pp)
     adapters, open_ones = names.lora(row.task, row.flags, row.notes)
     assumed += open_ones
     formats, shard = names.numbers(row.precision), names.sharding(row.shard)
@@ -437,6 +442,8 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         assumed.append("sequence parallelism (the stack's default)")
     if cp > 1:
         assumed.append(f"cp_kind {stack.cp_kind} (the stack's default)")
+    if schedules.overlaps_sends(row.schedule):
+        assumed.append("what stages send overlaps as the stack has it")
     parallel = Parallel(
         tp=tp,
         pp=pp,
@@ -534,7 +541,7 @@ def _axis(row: Row, axis: str, assumed: list[str]) -> int:
 
 def _may_interleave(row: Row, stack: str) -> bool:
     """Whether stages may hold several chunks: pipelines of Megatron whose schedule is not said to be the plain one."""
-    named = names.schedule(row.schedule, row.pp or 1)
+    named = schedules.schedule(row.schedule, row.pp or 1)
     return (row.pp or 1) > 1 and named in (None, "interleaved-1f1b") and stack in INTERLEAVED
 
 

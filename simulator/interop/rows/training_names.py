@@ -57,8 +57,20 @@ def numbers(words: str) -> Numbers:
     pure = re.fullmatch(r"pure|true|only|full", rest) or re.match(r"pure", rest)
     if not pure and rest and not re.fullmatch(rf"(({_QUALIFIERS})\s*)+", rest):
         raise Refused(f"precision `{words}`")
-    reduced = name if pure and name in ("bf16", "fp16") else None
+    reduced = name if pure and name in ("bf16", "fp16") else _reduced(rest)
     return Numbers(_recipe(text) if name == "fp8" else name, reduced)  # type: ignore[arg-type]
+
+
+_SUMS = r"(?:grads?|gradients?|reduc\w+)(?: (?:accumul|reduc)\w+)?"
+_SUMMED = re.compile(
+    rf"(?<!\w)(fp32|bf16|fp16) (?:{_SUMS})(?!\w)|(?<!\w)(?:{_SUMS})(?: in| =|=)? ?(fp32|bf16|fp16)(?!\w)"
+)
+
+
+def _reduced(text: str) -> Reduced | None:
+    """Format in which gradients are reduced, by words such as `bf16 reduce` and `gradients in fp32`."""
+    found = _SUMMED.search(text)
+    return (found[1] or found[2]) if found else None  # type: ignore[return-value]
 
 
 _RECIPES = (
@@ -132,7 +144,7 @@ def sharding(words: str | None) -> Sharding:
         raise Refused(f"sharding `{words}`")
     formats: dict[str, Reduced] = {"pure": "bf16", "default": "fp32", "full": "fp32"}
     many = int(slices[1]) if slices else 1
-    return Sharding(zero, _group(text), formats[reduced[1]] if reduced else None, many)
+    return Sharding(zero, _group(text), formats[reduced[1]] if reduced else _reduced(text), many)
 
 
 def _stage(text: str) -> Zero | None:
@@ -264,27 +276,6 @@ def _modules(words: str | None) -> tuple[str, ...]:
     listed = re.search(r"\(([^()]*)\)", words or "")
     named = [plain(word) for word in re.split(r"[,;+]| and ", listed[1])] if listed else []
     return tuple(module for pattern, module in _MODULES if any(re.fullmatch(pattern, name) for name in named))
-
-
-_BESIDE_ORDER = re.compile(
-    r"(,? with)? overlap\w*( of)? (p2p|pp|a2a|moe|communication)( overlap)?|,? with (a2a|p2p|pp|moe) overlap"
-    r"|\W*v(pp|irtual( pipeline)?( size| stages)?)? ?=? ?\d+$|\W*\d+ (model )?chunks$| maxtext$| megatron$"
-)
-"""Words beside a schedule that do not say its order: what overlaps, how many chunks, whose it is."""
-
-
-def schedule(words: str | None, stages: int) -> str | None:
-    """The schedule of a row, None where it is open or there is no pipeline; raises Refused for unknown ones."""
-    text = re.sub(r"([a-z])(1f1b)", r"\1 \2", plain(words or "").strip(" ."))
-    if stages == 1 and re.fullmatch(r"none|no pipeline|single stage|not applicable|n a", text):
-        return None
-    if not text or text in ("unknown", "not stated", "none", "n a", "default"):
-        return None
-    text = _BESIDE_ORDER.sub("", text).strip()
-    for known in vocabulary().training.pipelines:
-        if re.fullmatch(known.words, text):
-            return known.name
-    raise Refused(f"schedule `{words}`")
 
 
 _LATENT = re.compile(r"mla((?: (?:q lora|kv lora|rope|nope|v) \d+)+)")

@@ -57,7 +57,7 @@ class _Gate:
         self.open = False
         """Whether prompts may join it."""
         self.since = 0
-        """From which iteration on every so manieth one lets them."""
+        """Iteration from which `balance_iterations` are counted: at each multiple of them prompts may join."""
         self.waited = 0
         """Iterations that prompts of all members have waited for more."""
 

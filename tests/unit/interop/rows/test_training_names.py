@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from simulator.interop.rows import schedules
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.training import Row
@@ -557,7 +558,58 @@ def test_words_beside_a_format(words: str, precision: str) -> None:
     ],
 )
 def test_words_beside_an_order(words: str, order: str | None) -> None:
-    assert names.schedule(words, 4) == order
+    assert schedules.schedule(words, 4) == order
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [("interleaved 1F1B (vpp 4)", 4), ("interleaved, v=2, with p2p overlap", 2), ("1F1B, 3 chunks", 3), ("1F1B", None)],
+)
+def test_chunks_that_only_the_words_of_a_schedule_count(words: str, count: int | None) -> None:
+    assert schedules.chunks(words) == count
+
+
+def test_chunks_of_a_schedule_are_those_of_the_run() -> None:
+    stated = mapped(schedule="interleaved 1F1B (vpp 2)", vpp=None, global_batch=32, micro_batch=1)
+    assert stated.scenario.training.parallel.vpp == 2
+    with pytest.raises(Refused, match="beside vpp 4"):
+        mapped(schedule="interleaved 1F1B (vpp 2)", vpp=4)
+
+
+def test_a_schedule_that_only_flags_name_is_used() -> None:
+    assert mapped(schedule=None, flags="ZB-H1, distributed optimizer").scenario.training.schedule == "zb-h1"
+    assert mapped(schedule=None, flags="no zero bubble", vpp=1).scenario.training.schedule is None
+    with pytest.raises(Refused, match="schedule `zero bubble`"):
+        mapped(schedule=None, flags="zero bubble")
+
+
+def test_sends_that_overlap_are_said_to_be_as_the_stack_has_them() -> None:
+    assert any("what stages send" in text for text in mapped(schedule="1F1B with overlapped p2p").assumed)
+
+
+@pytest.mark.parametrize(
+    ("words", "reduced"),
+    [
+        ("bf16, fp32 reduce", "fp32"),
+        ("bf16 (bf16 gradients)", "bf16"),
+        ("fp8 with gradient accumulation in fp32", "fp32"),
+        ("bf16 with fp32 optimizer states", None),
+        ("bf16", None),
+    ],
+)
+def test_the_format_of_reductions_by_the_words_of_a_precision(words: str, reduced: str | None) -> None:
+    assert names.numbers(words).reduced == reduced
+
+
+def test_the_format_of_reductions_by_the_words_of_sharding() -> None:
+    assert names.sharding("FSDP, bf16 reduce").reduced == "bf16"
+    assert names.sharding("zero1, gradients reduced in fp32").reduced == "fp32"
+
+
+def test_a_share_of_a_peak_that_the_device_lacks_is_refused() -> None:
+    share = {"primary_metric": "mfu", "mfu": 0.3, "precision": "bf16", "device": "V100-32GB"}
+    with pytest.raises(Refused, match="mfu of bf16"):
+        mapped(**share)
 
 
 @pytest.mark.parametrize(
