@@ -1,11 +1,11 @@
 """Write the part about serving of 2025 and 2026 of docs/validation.md from a run over its published rows.
 
-    python -m benchmarks.validation_modern [--jobs 2] [--each 6] [--every 1]
+    python -m benchmarks.validation_modern [--jobs 2] [--each 6] [--every 1] [--only-left-out]
 
 Leave-one-out takes at most `each` rows of each model on each device of each source: the numbers of a stack are fitted
 again without a model, a device or all rows of its engine, on the times that one step along each number gives, and the
-rows that were left out are scored with them; 0 leaves this part out. A stack whose engine is left out takes the mean of
-the other stacks'.
+rows that were left out are scored with them; 0 leaves this part as it stands on the page. A stack whose engine is left
+out takes the mean of the other stacks'.
 """
 
 import argparse
@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks import intervals
 from benchmarks.validation import PAGE, ship, ship_residuals, written
-from simulator.calibration.stacks.serving import RANGES, Fit, Point, fields_of, load, scope, strewn, take
-from simulator.interop.rows.jsonl import read_lines
+from simulator.calibration.stacks.serving import RANGES, Fit, Point, as_shipped, fields_of, load, scope, strewn, take
+from simulator.interop.rows.jsonl import Line, read_lines
 from simulator.interop.rows.serving import MappedServing
 from simulator.specs import data_root
 from simulator.study.validate.accuracy import SERVING, grouped
@@ -30,6 +30,7 @@ from simulator.study.validate.serving import ServingOutcome
 
 ROWS = "workloads/measurements/serving_modern.jsonl"
 BEGIN, END = "<!-- modern: written by benchmarks/validation_modern.py -->", "<!-- end of modern -->"
+BLIND = "<!-- modern, left out: written by benchmarks/validation_modern.py -->", "<!-- end of modern, left out -->"
 HEAD = [
     "| | rows | TPOT mean | median | P90 | signed | TTFT median | tokens/s/GPU mean | median |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -134,7 +135,7 @@ def left_out(rows: dict[str, list[MappedServing]], each: int, jobs: int) -> list
             name: Fit(pool, strewn(scope(group, fields_of(name)), each), fields_of(name))
             for name, group in rows.items()
         }
-        points = {name: shipped(fit) for name, fit in fits.items()}
+        points = {name: as_shipped(name, fit.fields) for name, fit in fits.items()}
         for name, fit in fits.items():
             slopes = fit.slopes(points[name])
             keys: dict[str, Callable[[MappedServing], str]] = {
@@ -150,19 +151,15 @@ def left_out(rows: dict[str, list[MappedServing]], each: int, jobs: int) -> list
                     score(found, what, fit, points[name], blind, own, slopes)
             score(found, "its engine", fit, points[name], others(name, fits, points), fit.rows, slopes)
     return [
-        f"Fitted again without a part of the rows, which are then scored (at most {each} rows of each model on each",
-        "device of each source, times linear in the numbers of a stack):",
+        f"Written on {date.today()}. Fitted again without a part of the rows, which are then scored (at most {each}",
+        "rows of each model on each device of each source, on devices whose kernels are measured; times linear in the",
+        "numbers of a stack):",
         "",
         "| left out | rows | TPOT mean | TPOT median | TTFT median |",
         "| --- | --- | --- | --- | --- |",
         *(_left_out_line(what, pairs) for what, pairs in found.items()),
         "",
     ]
-
-
-def shipped(fit: Fit) -> Point:
-    """The numbers of a stack as they are."""
-    return tuple(getattr(fit.rows[0].scenario.stack, field).value for field in fit.fields)
 
 
 def others(name: str, fits: dict[str, Fit], points: dict[str, Point]) -> Point:
@@ -205,19 +202,30 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--each", type=int, default=6)
     parser.add_argument("--every", type=int, default=1, help="simulate every n-th row only, and ship nothing")
+    parser.add_argument("--only-left-out", action="store_true", help="write the part that fits again, nothing else")
     arguments = parser.parse_args()
-    lines, begin = list(read_lines(data_root() / ROWS)), time.perf_counter()
-    outcomes = KINDS["serving"].validate(lines[:: arguments.every], arguments.jobs)
-    found = tables(outcomes, time.perf_counter() - begin)
-    if arguments.every > 1:
-        found[:0] = [f"**Of each {arguments.every}th row only:** a run over all takes too long for each change.", ""]
-    else:
-        ship(Path(ROWS).name, outcomes)
-        found += intervals.lines(ship_residuals("serving", Path(ROWS).name, outcomes, {}))
+    lines = list(read_lines(data_root() / ROWS))
+    if not arguments.only_left_out:
+        put(BEGIN, END, simulated(lines, arguments.every, arguments.jobs))
     if arguments.each:
-        found += left_out(load(lines), arguments.each, arguments.jobs)
-    PAGE.write_text(written(PAGE.read_text(), BEGIN, END, found))
+        put(*BLIND, left_out(load(lines), arguments.each, arguments.jobs))
+
+
+def put(begin: str, end: str, found: list[str]) -> None:
+    """A part of the page, which is printed too."""
+    PAGE.write_text(written(PAGE.read_text(), begin, end, found))
     print("\n".join(found))
+
+
+def simulated(lines: Sequence[Line], every: int, jobs: int) -> list[str]:
+    """Tables of a run over the rows; one over all ships their residuals."""
+    begin = time.perf_counter()
+    outcomes = KINDS["serving"].validate(lines[::every], jobs)
+    found = tables(outcomes, time.perf_counter() - begin)
+    if every > 1:
+        return [f"**Of each {every}th row only:** a run over all takes too long for each change.", "", *found]
+    ship(Path(ROWS).name, outcomes)
+    return found + intervals.lines(ship_residuals("serving", Path(ROWS).name, outcomes, {}))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,13 @@ def fitted_file(folder: str, field: str, name: str) -> str:
 
 
 def at(mapped: Any, fields: Sequence[str], point: Point) -> Any:
-    """The scenario of a row with other numbers of its stack."""
+    """The scenario of a row with other numbers of its stack.
+
+    A number that is struck out of the stack of a row (of SGLang's second drafting worker `verify_overhead`) stays so.
+    """
     stack = mapped.scenario.stack
-    changes = {f: getattr(stack, f).model_copy(update={"value": v}) for f, v in zip(fields, point, strict=True)}
+    stated = [(field, getattr(stack, field), value) for field, value in zip(fields, point, strict=True)]
+    changes = {field: own.model_copy(update={"value": value}) for field, own, value in stated if own is not None}
     return mapped.scenario.model_copy(update={"stack": stack.model_copy(update=changes)})
 
 

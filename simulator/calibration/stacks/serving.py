@@ -128,6 +128,12 @@ def fields_of(name: str) -> tuple[str, ...]:
     return FIELDS + tuple(field for field in OUTSIDE if field in stack.model_fields_set and getattr(stack, field))
 
 
+def as_shipped(name: str, fields: Sequence[str]) -> Point:
+    """Numbers of a stack as its file has them; rows may have some of them struck out."""
+    stack = load_spec(ServingStack, name)
+    return tuple(getattr(stack, field).value for field in fields)
+
+
 def strewn(rows: Sequence[MappedServing], each: int | None) -> list[MappedServing]:
     """At most `each` rows of each model on each device of each source, spread evenly."""
     groups = defaultdict(list)
@@ -323,8 +329,7 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
 
 def _fitted(asked: Asked, name: str, fit: Fit) -> Point:
     """The numbers of a stack fitted, or as they are where that is asked for."""
-    stack = fit.rows[0].scenario.stack
-    start: Point = tuple(getattr(stack, field).value for field in fit.fields)
+    start = as_shipped(name, fit.fields)
     asked.say(report(f"{name} as it is {_said(fit, start)}", [overall(v) for v in fit.simulate(start).values()]))
     if asked.as_is:
         return start

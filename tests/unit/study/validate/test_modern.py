@@ -1,12 +1,14 @@
 """Shipped rows of serving as it is run now: one of each model, engine and device is simulated; the page is written."""
 
+from dataclasses import replace
 from functools import cache
 from statistics import mean, median
 
 import pytest
 
-from benchmarks.validation_modern import KEYS, ROWS, others, score, shipped, tables
-from simulator.calibration.stacks.serving import Fit, fields_of, logs_of, strewn, take
+from benchmarks.validation_modern import KEYS, ROWS, others, score, tables
+from simulator.calibration.stacks.numbers import at
+from simulator.calibration.stacks.serving import Fit, as_shipped, fields_of, logs_of, strewn, take
 from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
 from simulator.interop.rows.serving import ServingRow
 from simulator.run.measured.serving import map_serving_row
@@ -54,7 +56,7 @@ def test_what_is_left_out_is_scored_with_other_numbers() -> None:
     mapped = map_serving_row(row)
     take([mapped])
     fit = Fit(Here(), [mapped], fields_of("sglang"))  # type: ignore[arg-type]
-    point, found = shipped(fit), dict[str, list[tuple[str, float]]]()
+    point, found = as_shipped("sglang", fit.fields), dict[str, list[tuple[str, float]]]()
     slopes = fit.slopes(point)
     score(found, "nothing", fit, point, point, [mapped], slopes)
     own = validate_serving_row(row).errors
@@ -64,6 +66,19 @@ def test_what_is_left_out_is_scored_with_other_numbers() -> None:
     logs = logs_of((row.id, fit.fields, slower))
     assert dict(found["slower"])["tpot"] > own["tpot"]
     assert len(logs) == 2 and others("sglang", {"sglang": fit}, {"sglang": point}) != point
+
+
+def test_a_number_that_is_struck_out_of_a_row_stays_so() -> None:
+    row = next(o.row for o in sample() if o.row is not None and o.stack == "sglang")
+    mapped, fields = map_serving_row(row), fields_of("sglang")
+    stack = mapped.scenario.stack.model_copy(update={"verify_overhead": None})
+    mapped = replace(mapped, scenario=mapped.scenario.model_copy(update={"stack": stack}))
+    point = tuple(2 * value for value in as_shipped("sglang", fields))
+    moved = at(mapped, fields, point).stack
+    assert "verify_overhead" in fields and moved.verify_overhead is None
+    assert moved.request_overhead.value == 2 * mapped.scenario.stack.request_overhead.value
+    take([mapped])
+    assert len(logs_of((row.id, fields, point))) == 2
 
 
 def test_few_rows_of_each_model_device_and_source() -> None:
