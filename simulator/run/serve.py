@@ -220,6 +220,9 @@ def _tiers(
             tiers.attach(replica, system, i, system.kv_cache, layers)
         if asked is not None:
             adapters.attach(asked, replica, system, tiers)
+        shares = replica.loads is not None or replica.adapters is not None or system.swap_tokens > 0
+        if system.weights is not None and shares:
+            tiers.carry_weights(replica, system, i)
     return tiers if tiers.stores else None
 
 

@@ -115,8 +115,6 @@ def test_at_least_one_layer_is_loaded() -> None:
         ("{share: 0.5}", ("weights.path",), ()),
         ("{path: host, window: 1}", ("weights.window", "write 2 or more"), ()),
         ("{path: host, share: 0}", ("weights.share",), ()),
-        ("{path: host}", ("adapters on the same links are not simulated",), ("+serving.adapters={count: 2}",)),
-        ("{path: host}", ("sequences that are swapped",), ("+serving.kv_cache={preemption: swap}",)),
         ("{path: host}", ("write `path: disk`",), ("cluster=clusters/laptop-cell",)),
     ],
 )

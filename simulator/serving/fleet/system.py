@@ -13,6 +13,7 @@ from simulator.specs.model import Model
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, Pool, Serving, ServingStack
 from simulator.specs.speculation import Speculation
+from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.units import to_ticks
 
 LONGEST = 131_072
@@ -54,6 +55,8 @@ class System:
     """Whether pieces of a prompt follow each other from stage to stage."""
     kv_cache: KvCache = field(default_factory=KvCache)
     """Where its keys and values live, as written."""
+    weights: StreamedWeights | None = None
+    """Layers that are loaded in every iteration, with the bandwidth of the drives that they lie on."""
     elsewhere: dict[int, tuple[StageCost, ...]] = field(default_factory=dict)
     """Costs of the stages of replicas whose groups lie so that they take another time, by replica."""
 
@@ -108,7 +111,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     where = "serving.kv_cache" if pool.kv_cache is None else f"serving.pools.{serving.pools.index(pool)}.kv_cache"
     tiers.check(cache, caching, where, cluster.partitions[part].node, ranks, layout.devices)
     adapters.check(serving, layout, cluster.partitions[part].node)
-    _check_streamed(serving, cache, layout)
+    weights = _streamed(serving, cache, layout, batching)
     _check_remote(serving, cache, reads_once)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
     if batching.padded and layout.sharers > 1:
@@ -123,7 +126,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         beside = pool.overlap or serving.overlap
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
-        every, own, weights = serving.stream_interval, serving.adapters, serving.weights
+        every, own = serving.stream_interval, serving.adapters
         apart = weights, serving.remote_attention
         return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, *apart)
 
@@ -166,6 +169,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         placements=taken,
         streams=batching.chunked_pipeline,
         kv_cache=cache,
+        weights=weights,
         elsewhere=_elsewhere(taken, usual, layout, stack, cluster, compiled),
     )
 
@@ -250,21 +254,36 @@ def _elsewhere(
     return found
 
 
-def _check_streamed(serving: Serving, cache: KvCache, layout: Layout) -> None:
-    """InputError for what cannot stand beside weights that are loaded in every iteration."""
+def _streamed(serving: Serving, cache: KvCache, layout: Layout, batching: Batching) -> StreamedWeights | None:
+    """Weights that are loaded in every iteration, with the bandwidth of their drives; InputError for what cannot stand
+    beside them."""
+    spec = serving.weights
+    if spec is None:
+        return None
+    if layout.sharers > 1:
+        message = "weights of replicas that share experts stay on the devices here"
+        raise InputError(Problem(message, path="serving.weights", hint="write `ep: 1`, or leave `weights` out"))
     beside = {
         "tiers of the cache": bool(cache.tiers),
         "sequences that are swapped": cache.preemption == "swap",
         "adapters": serving.adapters is not None,
     }
-    if serving.weights is None:
-        return
-    for what in (what for what, there in beside.items() if there):
-        message = f"weights keep the host links busy, and {what} on the same links are not simulated"
-        raise InputError(Problem(message, path="serving.weights", hint="leave one of them out"))
-    if layout.sharers > 1:
-        message = "weights of replicas that share experts stay on the devices here"
-        raise InputError(Problem(message, path="serving.weights", hint="write `ep: 1`, or leave `weights` out"))
+    turns = layout.pp > 1 or batching.instances > 1
+    for what in (what for what, there in beside.items() if there and turns):
+        message = f"weights of stages or batches that take turns, and {what} on the same links, are not simulated"
+        hint = "leave one of them out, or write `pp: 1` and `instances: 1`"
+        raise InputError(Problem(message, path="serving.weights", hint=hint))
+    return spec if spec.drives is None else _on_drives(spec, spec.drives, cache)
+
+
+def _on_drives(spec: StreamedWeights, name: str, cache: KvCache) -> StreamedWeights:
+    """Weights on the drives of a tier; InputError where there is no such tier."""
+    known = {tier.name: tier for tier in cache.tiers if tier.way == "disk"}
+    if name not in known:
+        listed = ", ".join(f"`{each}`" for each in known) or "none"
+        message = f"no tier of the path `disk` is called `{name}`; there is {listed}"
+        raise InputError(Problem(message, path="serving.weights.drives", hint="write `bandwidth` in its place"))
+    return spec.model_copy(update={"bandwidth": known[name].bandwidth})
 
 
 def _check_remote(serving: Serving, cache: KvCache, reads_once: bool) -> None:

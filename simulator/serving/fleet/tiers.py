@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.engine.agenda import Agenda
+from simulator.engine.tape import Activity, Use
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.results.cache_tiers import CacheTierUse
-from simulator.serving.costs.streaming import HOST_LINK
+from simulator.serving.costs.streaming import HOST_LINK, loaded
+from simulator.serving.costs.streaming import rate as loading_rate
 from simulator.serving.replica.loads import KvLoads, LoadRules, Tier
 from simulator.serving.replica.replica import Replica
+from simulator.serving.replica.weight_loads import WeightLoads
 from simulator.serving.tiers.eviction import EVICTIONS
 from simulator.serving.tiers.path import Lane, Path, path
 from simulator.serving.tiers.store import TierStore, empty
 from simulator.specs.hardware import Node
 from simulator.specs.serving import KvCache
 from simulator.specs.tiers.cache_tiers import CacheTier
-from simulator.units import TICKS_PER_SECOND
+from simulator.units import TICKS_PER_SECOND, to_ticks
 
 if TYPE_CHECKING:
     from simulator.serving.fleet.system import System
@@ -74,6 +77,27 @@ class Tiers:
             lanes.append(self._lane(("storage", replica.number), storage))
         return path(latency, lanes)
 
+    def carry_weights(self, replica: Replica, system: "System", number: int) -> None:
+        """Let the weights that the replica, the pool's of this number, loads in every iteration share its host link,
+        and the drives of a tier, with what else moves there."""
+        spec, cost = system.weights, system.cost.stages[0]
+        assert spec is not None
+        node, devices = system.node, system.devices(number)
+        each = loading_rate(spec, node) / TICKS_PER_SECOND
+        uses = []
+        if node.accelerator.kind != "cpu":
+            host = self._lane(("host", replica.number, True), host_link(system))
+            uses.append(Use(host.resource, min(each * len(devices), host.rate), 1.0))
+        if spec.path == "disk":
+            assert spec.bandwidth is not None
+            for here, count in _nodes(system, devices):
+                disk = self._lane((spec.drives, system.cluster.name, here, True), spec.bandwidth)
+                uses.append(Use(disk.resource, min(each * count, disk.rate), 1.0))
+        latency = to_ticks(loaded(spec, cost.attention.layers.layers) * spec.latency)
+        load = Activity(latency, cost.stream_ticks - latency, tuple(uses))
+        replica.weight_loads = WeightLoads(replica.batches[0], load, self.host_path(replica, system, 0.0))
+        replica.fast_forwards = False  # each iteration meets what moves beside it
+
     def used(self) -> tuple[CacheTierUse, ...]:
         """What each tier held and moved, by name, in the order in which they were written."""
         names = dict.fromkeys(spec.name for spec, *_ in self.stores)
@@ -99,10 +123,7 @@ class Tiers:
         if spec.way == "network":
             lanes += self._cards(system, devices, reads)
         if bandwidth is not None and spec.way == "disk":
-            nodes, counts = np.unique(
-                [system.cluster.numbering.node_of(device) for device in devices], return_counts=True
-            )
-            for node, count in zip(nodes.tolist(), counts.tolist(), strict=True):
+            for node, count in _nodes(system, devices):
                 disk = self._lane((spec.name, system.cluster.name, node, reads), bandwidth)
                 lanes.append(disk._replace(share=count / len(devices)))
         elif bandwidth is not None:
@@ -148,6 +169,12 @@ class Tiers:
             if self.fabric.kinds[self.fabric.block_of(link)] == wanted:
                 return Lane(link, float(self.fabric.capacity[link]) / TICKS_PER_SECOND)
         return None
+
+
+def _nodes(system: "System", devices: Sequence[int]) -> list[tuple[int, int]]:
+    """(node, devices on it) of a replica."""
+    nodes, counts = np.unique([system.cluster.numbering.node_of(device) for device in devices], return_counts=True)
+    return list(zip(nodes.tolist(), counts.tolist(), strict=True))
 
 
 def _used(stores: Sequence[tuple[CacheTier, TierStore, float, int]]) -> CacheTierUse:

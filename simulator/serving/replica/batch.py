@@ -146,6 +146,9 @@ class Batch:
         """The iteration, or the stretch, is over."""
         if appointment is not self.appointment:
             return
+        loads = self.replica.weight_loads
+        if loads is not None and loads.holds():
+            return
         agenda = self.agenda
         self._complete(agenda.now)
         if not agenda.queue or agenda.queue[0][0] > agenda.now:  # `alone`, without the call
@@ -242,7 +245,7 @@ class Batch:
             span = stages.pass_through(ticks, self.rows()[0], now)
             span = stretch.first = stages.gate - now if streams else span
         else:
-            span = self._lasts_one(n, extra)
+            computing = span = self._lasts_one(n, extra)
             work.short = 0
             if replica.group is None and (least := self.least()) > span:
                 work.short, span = least - span, least
@@ -260,6 +263,8 @@ class Batch:
             replica.group.enter(self, span, *self.rows())
             return
         self.schedule_end(now + span)
+        if replica.weight_loads is not None:
+            replica.weight_loads.begin(computing)
         if wires is not None and meets:
             wires.share()
 
@@ -277,7 +282,9 @@ class Batch:
             self.agenda.end_of_instant(lambda _: self._announce(start, end))
 
     def end_now(self) -> None:
-        """The iteration, which shared its links, ends now."""
+        """The iteration, which shared its links, ends now, unless its weights are still on their way."""
+        if self.replica.weight_loads is not None and self.replica.weight_loads.holds():
+            return
         now, stretch = self.agenda.now, self.stretch
         self.replica.record.stalled += now - stretch.start - stretch.first
         stretch.first, stretch.growth = now - stretch.start, 0

@@ -68,6 +68,8 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
     replica.idle[:] = replica.batches[::-1]
     if replica.wires is not None:
         replica.wires.drop()
+    if replica.weight_loads is not None:
+        replica.weight_loads.drop()
     if stages.wires is not None:
         stages.wires.drop()
     if replica.group is not None:

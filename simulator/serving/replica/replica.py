@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from simulator.serving.replica.adapters import AdapterSlots
     from simulator.serving.replica.loads import KvLoads
     from simulator.serving.replica.lockstep import Lockstep
+    from simulator.serving.replica.weight_loads import WeightLoads
     from simulator.serving.replica.wires import ReplicaWires
 
 
@@ -102,6 +103,8 @@ class Replica:
         """Tiers below the devices' memory that blocks come from; None where there are none."""
         self.adapters: AdapterSlots | None = None
         """Adapters that requests ask for; None where there are none."""
+        self.weight_loads: WeightLoads | None = None
+        """Weights that come over links which others use too; None where they stay, or are alone there."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         self.batches = [Batch(self, shared_tokens, yields) for _ in range(in_flight)]
         self.idle = self.batches[::-1]
@@ -355,7 +358,10 @@ class Replica:
             queue.swap_in(tokens)
             own.take(own.state - (-tokens // own.size))
             decodes.join(request, queue.resume(request, now))
-            extra += self._copy(tokens)
+            ticks = self._copy(tokens)
+            extra += ticks
+            if self.weight_loads is not None:
+                self.weight_loads.inbound += ticks
             need = decodes.need()
         return need, extra
 
