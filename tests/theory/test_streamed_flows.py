@@ -45,7 +45,11 @@ def test_alone_on_the_link_loads_take_what_the_closed_form_says(weights: str) ->
 
 def test_an_adapter_on_the_link_makes_iterations_longer_by_what_it_takes() -> None:
     """Every iteration waits for the link: what an adapter takes of it is what they wait more."""
-    changes = ("requests.count=2", "requests.arrivals={constant: 1 /s}", "requests.lengths={prompt: {fixed: 64}, output: {fixed: 100}}")
+    changes = (
+        "requests.count=2",
+        "requests.arrivals={constant: 1 /s}",
+        "requests.lengths={prompt: {fixed: 64}, output: {fixed: 100}}",
+    )
     own = "+serving.adapters={count: 2, slots: 2}"
     result = run(*changes, own, "+serving.weights={path: host}")
     assert result.service is not None and result.service.adapters is not None
