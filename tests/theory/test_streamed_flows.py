@@ -1,5 +1,5 @@
-"""Weights that share the host link with caches, adapters and swapped sequences: alone to the tick as in closed form, and
-what others take of the link is what iterations are longer by."""
+"""Weights that share the host link with caches, adapters and swapped sequences: alone as in closed form, to the
+tick, and what others take of the link is what iterations are longer by."""
 
 from dataclasses import dataclass, field
 
