@@ -8,7 +8,7 @@ resources of one phase at a time.
 Left out: rates that vary while a phase runs. See docs/decisions/0003-fluid-sharing.md.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from simpy import Environment
@@ -187,13 +187,13 @@ class Fluid:
         seen: set[Running] = set()
         for running in dirty:
             if running not in seen and running.end >= 0:
-                component = self._component(running)
+                component, scarce = self._component(running)
                 seen.update(component)
-                self._solve(component)
+                self._solve(component, scarce)
 
-    def _component(self, running: Running) -> list[Running]:
-        """All activities connected with one through scarce resources, in the order of discovery."""
-        found, visited = {running}, set()
+    def _component(self, running: Running) -> tuple[list[Running], set[int]]:
+        """All activities connected with one through scarce resources, in the order of discovery, and these."""
+        found, visited = {running}, set[int]()
         queue = [running]
         for member in queue:
             for resource in member.needs.resources:
@@ -202,23 +202,19 @@ class Fluid:
                     fresh = [user for user in self.users[resource] if user not in found]
                     found.update(fresh)
                     queue += fresh
-        return queue
+        return queue, visited
 
-    def _solve(self, component: list[Running]) -> None:
+    def _solve(self, component: list[Running], scarce: set[int]) -> None:
         """Give each activity of a component its fair speed, and set a timer for the first to end."""
         now = int(self.env.now)
         if self.record is not None:
             for member in component:
                 self.record.touch(member.needs.resources)
-        for member, speed in zip(component, self._speeds(component), strict=True):
-            member.proceed(now, speed)
+        speeds = self.speeds.of(component, scarce, self.capacity) if scarce else (1.0,)
+        for member, speed in zip(component, speeds, strict=True):
+            if speed != member.speed:
+                member.proceed(now, speed)
         self._watch(component)
-
-    def _speeds(self, component: list[Running]) -> Sequence[float]:
-        """Speeds that the solver grants; an activity that shares with no other runs at its own, within the capacity."""
-        if len(component) == 1 and not any(map(self._scarce, component[0].needs.resources)):
-            return (1.0,)
-        return self.speeds.of(component, self._scarce, self.capacity)
 
     def _scarce(self, resource: int) -> bool:
         """Whether users want more of a resource than it has."""
@@ -247,8 +243,8 @@ class Fluid:
                     self._end(running)
                 else:
                     left.append(running)
-        for running in left:
-            self._settle_later(running)
+        if left:
+            self._settle_later(*left)
 
     def _end(self, running: Running) -> None:
         """A phase is over."""

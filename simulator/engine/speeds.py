@@ -4,7 +4,7 @@ Phases that use the same have one number, whatever they last. A component is kno
 order of discovery; which of its resources are scarce follows from them, as long as no capacity changes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Speeds:
             needs = self.needs[activity.uses] = _needs(activity.uses, len(self.needs))
         return Phase(activity.latency, activity.work, needs)
 
-    def of(self, component: list[Running], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
+    def of(self, component: list[Running], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:
         """Speeds of a component: a solution that is kept, else one of the solver."""
         numbers = tuple([member.needs.number for member in component])
         speeds = self.known.get(numbers)
@@ -55,16 +55,16 @@ class Speeds:
             speeds = self.known[numbers] = self._ask(component, scarce, capacity)
         return speeds
 
-    def _ask(self, component: list[Running], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
+    def _ask(self, component: list[Running], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:
         """Put the scarce resources of a component and their users into numbers, and call the solver."""
         if self.solver is None:
             raise ValueError("resources are shared: the clock needs a solver")
         places: dict[int, int] = {}
         rows = [
-            (i, places.setdefault(use.resource, len(places)), use.rate, use.flows)
+            (i, places.setdefault(resource, len(places)), rate, flows)
             for i, member in enumerate(component)
-            for use in member.needs.uses
-            if scarce(use.resource)
+            for resource, rate, flows in member.needs.uses
+            if resource in scarce
         ]
         users, resources, rates, flows = (list(column) for column in zip(*rows, strict=True))
         return [float(speed) for speed in self.solver(users, resources, rates, flows, [capacity[r] for r in places])]

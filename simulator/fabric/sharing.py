@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import inf
 
+from simulator.fabric import even_flows
+
 SLACK = 1e-9
 """Relative excess over a capacity that is rounding, not contention."""
 
@@ -60,7 +62,10 @@ def max_min(
     speeds = [-1.0] * (max(uses_activity, default=-1) + 1)
     if inf in uses_flows:
         return _beside_reserved(uses_activity, uses_resource, uses_rate, uses_flows, capacity)
-    resources = _resources(uses_activity, uses_resource, uses_rate, uses_flows, capacity)
+    uses = _uses(len(speeds), uses_activity, uses_resource, uses_rate, uses_flows)
+    if even_flows.even(uses):
+        return even_flows.fill(uses, capacity)
+    resources = _resources(uses, capacity)
     while resources:
         floor = _floor(resources)
         full = [r for r in resources if _asked(r, floor) >= r.left - SLACK * r.full]
@@ -97,25 +102,38 @@ def _beside_reserved(
     return [speed * limit for speed, limit in zip(speeds, most, strict=True)]
 
 
-def _resources(
-    activities: Iterable[int],
+def _uses(
+    activities: int,
+    users: Iterable[int],
     names: Iterable[int],
     rates: Iterable[float],
     flows: Iterable[float],
-    capacity: Sequence[float],
-) -> list[_Resource]:
-    """The resources with users; rows of one activity on one resource are added up, rows without a rate left out."""
-    merged: dict[tuple[int, int], tuple[float, float]] = {}
-    for activity, name, rate, weight in zip(activities, names, rates, flows, strict=True):
+) -> list[list[even_flows.Use]]:
+    """What each activity uses; rows of one activity on one resource are added up, rows without a rate left out."""
+    uses: list[list[even_flows.Use]] = [[] for _ in range(activities)]
+    for activity, name, rate, weight in zip(users, names, rates, flows, strict=True):
         if rate > 0:
-            before = merged.get((name, activity), (0.0, 0.0))
-            merged[name, activity] = (before[0] + rate, before[1] + weight)
-    resources = {name: _Resource(float(capacity[name])) for name in sorted({name for name, _ in merged})}
-    for (name, activity), (rate, weight) in merged.items():
-        resources[name].users.append((rate / weight, rate, weight, activity))
-    for resource in resources.values():
+            uses[activity].append((name, rate, weight))
+    return [mine if len({use[0] for use in mine}) == len(mine) else _added_up(mine) for mine in uses]
+
+
+def _added_up(uses: Iterable[even_flows.Use]) -> list[even_flows.Use]:
+    """Uses of one resource as one."""
+    merged: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for name, rate, weight in uses:
+        merged[name] = (merged[name][0] + rate, merged[name][1] + weight)
+    return [(name, rate, weight) for name, (rate, weight) in merged.items()]
+
+
+def _resources(uses: Iterable[Iterable[even_flows.Use]], capacity: Sequence[float]) -> list[_Resource]:
+    """The resources with users."""
+    resources = [_Resource(float(units)) for units in capacity]
+    for activity, mine in enumerate(uses):
+        for name, rate, weight in mine:
+            resources[name].users.append((rate / weight, rate, weight, activity))
+    for resource in resources:
         resource.users.sort()
-    return list(resources.values())
+    return [resource for resource in resources if resource.users]
 
 
 def _floor(resources: list[_Resource]) -> dict[int, float]:
