@@ -96,6 +96,10 @@ CASES: dict[str, tuple[float, list[str]]] = {
         15.0,
         ["run", TWO_JOBS, "jobs.0.placement=random", "jobs.1.placement=random", "--quiet"],
     ),
+    "`clustersim plan`: 10,317 layouts of DeepSeek-V3 on 2,048 H800, 2 processes, 2 minutes": (
+        240.0,
+        ["plan", DEEPSEEK, "--free", "all", "--no-cache", "--jobs", "2"],
+    ),
     "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
 }
 """What is measured: the target in CPU seconds, and the arguments."""

@@ -1,6 +1,7 @@
 """A training job with nothing left open: what a scenario says, with the stack's defaults filled in."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from math import floor
 from typing import Any
@@ -12,6 +13,7 @@ from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.model.cut import SENT, Cut
 from simulator.model.held import ATTENTION
+from simulator.model.ops import Op
 from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
 from simulator.program.schedule import Schedule
@@ -46,9 +48,12 @@ class Replicas:
     shard: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
-    """Every choice of a training run, resolved."""
+    """Every choice of a training run, resolved.
+
+    What many formulas ask of it is worked out once; `dataclasses.replace` makes a job that works it out anew.
+    """
 
     model: Model
     stack: Stack
@@ -244,12 +249,12 @@ class Job:
         """Whether anything is spread over ranks that would copy it."""
         return any(copies.shard > 1 for copies in self.replicas)
 
-    @property
+    @cached_property
     def layers(self) -> tuple[LayerKind, ...]:
         """The kind of each layer, of each of an encoder before and of each module for multi-token prediction after."""
         return self.model.encoding + self.own_layers + self.model.predicting
 
-    @property
+    @cached_property
     def own_layers(self) -> tuple[LayerKind, ...]:
         """The kind of each layer of the model, those of an encoder and for multi-token prediction apart."""
         loads = () if self.exchange is None else self.exchange.of_layers
@@ -309,10 +314,15 @@ class Job:
         mesh = replace(self.mesh, sizes=sizes)
         return {"mesh": mesh, "experts": mesh, "grouped": True}
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[LayerKind, ...]:
         """The different kinds of layers, in the order of their first."""
         return tuple(dict.fromkeys(self.layers))
+
+    @cached_property
+    def operations(self) -> dict[LayerKind, tuple[Op, ...]]:
+        """Operations of the kinds of layers that were asked for, which `operators.layer_ops` fills."""
+        return {}
 
     @property
     def copies_embedding(self) -> bool:
@@ -350,7 +360,7 @@ class Job:
         own = groups[stage[groups[:, 0]] < self.pp // 2].reshape(-1, copies.count // self.copies // sets, sets)
         return np.concatenate([own, mirror[own]], axis=2).reshape(-1, copies.count)
 
-    @property
+    @cached_property
     def cut(self) -> Cut:
         """How the axes cut the model on one rank."""
         sizes = {**self.experts.sizes, **self.mesh.sizes}

@@ -59,8 +59,11 @@ from simulator.training.unit_copies import unit_copies
 
 def layer_ops(job: Job, kind: LayerKind) -> list[Op]:
     """Operations of a layer; models whose attention and MLP stand side by side have them one after the other."""
-    ops = layer(job.model, job.of(kind).cut, kind)
-    return list(adapters.adapted(ops, job.lora) if job.lora else ops)
+    known = job.operations
+    if kind not in known:
+        ops = layer(job.model, job.of(kind).cut, kind)
+        known[kind] = tuple(adapters.adapted(ops, job.lora) if job.lora else ops)
+    return list(known[kind])
 
 
 def embedding_ops(job: Job) -> list[Op]:

@@ -94,6 +94,7 @@ class PassCosts:
         self.invalid: set[str] = set()
         """Names of kernels priced outside the range of their measurements."""
         self.kernel = lru_cache(maxsize=None)(self._kernel)
+        self.launches = lru_cache(maxsize=None)(self._launches)
 
     def _kernel(self, work: Work) -> Content:
         cost = kernel_cost(work, self.device)
@@ -156,7 +157,7 @@ class PassCosts:
 
     def layer_pass(self, stretches: Sequence[Stretch], kind: LayerKind, copies: Sequence[Collective] = ()) -> Piece:
         """A pass through one layer, beside it the host's launches, the copies of what is offloaded, and of experts."""
-        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self._launches(kind)))
+        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self.launches(kind)))
         if self.job.blocking:
             return self.piece([*copies, *(step for one in stretches for step in one.steps)]) + single(launches)
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))

@@ -60,7 +60,9 @@ def counted(document: LayoutsDocument) -> list[str]:
         (counts.leaders, f"priced and shown, {counts.simulated:,} of them simulated event by event"),
     ]
     reused = f" ({counts.looked_up:,} from the cache)" if counts.looked_up else ""
-    return [*(f"{number:,} {what}" for number, what in said if number), f"{counts.priced:,} steps priced{reused}"]
+    large = f", of which {counts.ledger:,} are too large by the whole ledger of memory" if counts.ledger else ""
+    taken = f"{counts.priced:,} within all bounds taken up to be priced{reused}{large}"
+    return [*(f"{number:,} {what}" for number, what in said if number), taken]
 
 
 def titles(document: LayoutsDocument) -> tuple[str, ...]:

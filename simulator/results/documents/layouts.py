@@ -32,7 +32,9 @@ class LayoutCounts:
     """Priced, and among the best."""
     failed: int
     priced: int
-    """Steps that were run by max-plus or, where it does not hold, by events."""
+    """Taken up to be priced: by max-plus or, where it does not hold, by events."""
+    ledger: int
+    """Of these, found too large by the ledger of memory, so that no step was run."""
     looked_up: int
     """Of these, taken from a cache."""
     simulated: int

@@ -1,6 +1,7 @@
 """The shape of a decoder transformer."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -204,7 +205,14 @@ class Model(Spec):
         """Share of the layers that have a sliding window."""
         return 0.0 if self.window is None else (self.windowed_layers or self.layers) / self.layers
 
-    @property
+    def __copy__(self) -> Self:
+        """A copy that works out its kinds of layers anew: `model_copy` may change what they follow from."""
+        copied = super().__copy__()
+        for name in ("kinds", "predicting"):
+            copied.__dict__.pop(name, None)
+        return copied
+
+    @cached_property
     def kinds(self) -> tuple[LayerKind, ...]:
         """The kind of each layer."""
         usual = "moe" if self.experts else "dense"
@@ -226,7 +234,7 @@ class Model(Spec):
         """The kind of each layer of the encoder."""
         return (self.kinds[0]._replace(encodes=True, crosses=False),) * (self.encoder_layers or 0)
 
-    @property
+    @cached_property
     def predicting(self) -> tuple[LayerKind, ...]:
         """The kind of each module for multi-token prediction: attention and MLP of the last layers that have one."""
         if not self.mtp_layers:

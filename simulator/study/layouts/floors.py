@@ -27,7 +27,7 @@ from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.study.layouts.layout import Layout
-from simulator.study.layouts.shape import Key, Passes, Shape, key, shape, staged
+from simulator.study.layouts.shape import Key, Networks, Passes, Shape, key, shape, staged
 from simulator.training import memory
 from simulator.training.job import Job
 from simulator.training.layers import split_layers
@@ -52,6 +52,10 @@ class Floor(NamedTuple):
     bubble: float
 
 
+Bound = tuple[float, Floor | None, str]
+"""Bytes that a layout needs at least, bounds of its step where a device has so many, why there is no such layout."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Ends:
     """What a rank does after its passes, in seconds by stage (pp,): updates, and what leaves its node around them."""
@@ -68,12 +72,20 @@ class Floors:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
+        self.networks = Networks(load_spec(CollectiveProfile, scenario.cluster.collectives))
         self.shapes: dict[Key, Shape | str] = {}
         self._passes: dict[tuple[object, ...], list[Passes]] = {}
         self._kept: dict[tuple[object, ...], tuple[list[float], list[float]]] = {}
         self._states: dict[tuple[object, ...], list[float]] = {}
         self._ends: dict[tuple[object, ...], _Ends] = {}
+
+    def bound(self, layout: Layout) -> Bound:
+        """All that is known of a layout without pricing it."""
+        need = self.memory(layout)
+        if isinstance(need, str):
+            return 0.0, None, need
+        fits = need <= self.scenario.cluster.node.accelerator.memory.capacity.value
+        return need, self.step(layout) if fits else None, ""
 
     def memory(self, layout: Layout) -> float | str:
         """Bytes that a device needs at least, or why the model, the software or the cluster has no such layout."""
@@ -92,7 +104,7 @@ class Floors:
     def _shape(self, layout: Layout) -> Shape | str:
         known = key(layout)
         if known not in self.shapes:
-            self.shapes[known] = shape(self.scenario, layout, self.profile)
+            self.shapes[known] = shape(self.scenario, layout, self.networks)
         return self.shapes[known]
 
     @cached_property

@@ -28,6 +28,11 @@ class Machine:
     key: str
     """Of its outcomes in a cache."""
 
+    @property
+    def capacity(self) -> float:
+        """Bytes of memory of a device."""
+        return float(self.scenario.cluster.node.accelerator.memory.capacity.value)
+
 
 def machines(
     file: str, overrides: Sequence[str], clusters: Sequence[str] = (), nodes: Sequence[int] = ()

@@ -1,6 +1,8 @@
-"""What a worker does: one layout of a scenario, first its memory, then a step, by max-plus where that holds."""
+"""What a worker does: bounds of some layouts of a scenario; of one layout first its memory, then a step, by max-plus
+where that holds."""
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 
@@ -9,6 +11,7 @@ from simulator.run.clock_overflow import clock_overflow
 from simulator.specs.resolve import restored
 from simulator.specs.scenario import Scenario
 from simulator.study import fingerprint
+from simulator.study.layouts.floors import Bound, Floors
 from simulator.study.layouts.layout import Layout
 from simulator.study.sweep.evaluate import Outcome, evaluated
 from simulator.training.arranged import arranged_job
@@ -21,6 +24,18 @@ def _scenario(document: str) -> Scenario:
     if not isinstance(found, Scenario):
         raise InputError(Problem("no scenario that trains"))
     return found.model_copy(update={"published": ()})
+
+
+@lru_cache(maxsize=8)
+def _floors(document: str) -> Floors:
+    return Floors(_scenario(document))
+
+
+def bounds_of(document: str, layouts: Sequence[Layout], program: str) -> list[Bound]:
+    """Bounds of layouts of the scenario `document`, in their order."""
+    fingerprint.check(program)
+    floors = _floors(document)
+    return [floors.bound(layout) for layout in layouts]
 
 
 def price(document: str, layout: Layout, program: str) -> Outcome:

@@ -81,14 +81,14 @@ def _left(
 ) -> Candidate | None:
     """What is drawn as a candidate to be priced; None, and its figure into `known`, where bounds rule it out."""
     machine: Machine = next(machine for machine, _ in planner.spaces if machine.key == key[0])
-    layout, capacity = key[1], machine.scenario.cluster.node.accelerator.memory.capacity.value
-    need, floor, reason = planner.bound(machine, layout, capacity)
+    layout = key[1]
+    need, floor, reason = planner.bound(machine, layout)
     known[key] = IMPOSSIBLE
     if reason:
         found.counts.refuse(reason)
         return None
     if floor is None:
-        found.counts.miss("memory", layout, machine.name, need, capacity)
+        found.counts.miss("memory", layout, machine.name, need, machine.capacity)
         return None
     if limit := goal.missed(machine.scenario, floor.bubble):
         miss(found.counts, goal, limit, machine, layout, floor.bubble)

@@ -10,16 +10,18 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from heapq import heapify, heappop
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from simulator.errors import InputError, Problem
 from simulator.study import executors, fingerprint
-from simulator.study.layouts.floors import Floor, Floors
+from simulator.study.layouts.floors import Bound, Floor, Floors
 from simulator.study.layouts.goal import DAY_S, Goal
 from simulator.study.layouts.layout import Layout
 from simulator.study.layouts.machines import Machine
-from simulator.study.layouts.price import cache_key, price
+from simulator.study.layouts.price import bounds_of, cache_key, price
+from simulator.study.layouts.shape import cuts
 from simulator.study.layouts.space import MOST, Space, layouts
 from simulator.study.layouts.tally import Counts
 from simulator.study.sweep.cache import Cache
@@ -114,7 +116,7 @@ class Planner:
     prices: Prices
     progress: Progress | None = None
     floors: dict[str, Floors] = field(default_factory=dict)
-    _bounds: dict[tuple[str, Layout], tuple[float, Floor | None, str]] = field(default_factory=dict)
+    _bounds: dict[tuple[str, Layout], Bound] = field(default_factory=dict)
 
     def search(self, goal: Goal, top: int = TOP) -> Found:
         """The best layouts for a goal."""
@@ -138,36 +140,45 @@ class Planner:
 
     def _candidates(self, goal: Goal, counts: Counts) -> Iterator[Candidate]:
         """Those that memory and limits leave."""
-        number = 0
-        for machine, space in self.spaces:
-            capacity = machine.scenario.cluster.node.accelerator.memory.capacity.value
-            for layout in layouts(space):
-                number += 1
-                if number > MOST:
-                    hint = "list fewer values: `--only micro_batch=1,2`"
-                    raise InputError(Problem(f"more than {MOST:,} candidates are too many", hint=hint))
-                need, floor, reason = self.bound(machine, layout, capacity)
-                if reason:
-                    counts.refuse(reason)
-                elif floor is None:
-                    counts.miss("memory", layout, machine.name, need, capacity)
-                elif limit := goal.missed(machine.scenario, floor.bubble):
-                    miss(counts, goal, limit, machine, layout, floor.bubble)
-                else:
-                    yield Candidate(goal.value(machine.scenario, floor.bubble), number, machine, layout, floor)
+        every = list(islice(((one, layout) for one, space in self.spaces for layout in layouts(space)), MOST + 1))
+        if len(every) > MOST:
+            hint = "list fewer values: `--only micro_batch=1,2`"
+            raise InputError(Problem(f"more than {MOST:,} candidates are too many", hint=hint))
+        self._bound_ahead(every)
+        for number, (machine, layout) in enumerate(every, start=1):
+            need, floor, reason = self.bound(machine, layout)
+            if reason:
+                counts.refuse(reason)
+            elif floor is None:
+                counts.miss("memory", layout, machine.name, need, machine.capacity)
+            elif limit := goal.missed(machine.scenario, floor.bubble):
+                miss(counts, goal, limit, machine, layout, floor.bubble)
+            else:
+                yield Candidate(goal.value(machine.scenario, floor.bubble), number, machine, layout, floor)
 
-    def bound(self, machine: Machine, layout: Layout, capacity: float) -> tuple[float, Floor | None, str]:
-        """(bytes that it needs at least, bounds of its step where these fit, why it is refused)."""
+    def _bound_ahead(self, every: Sequence[tuple[Machine, Layout]]) -> None:
+        """Bounds of all candidates on several processes, those that share layers and network in one."""
+        if self.prices.executor is None:
+            return
+        groups: dict[tuple[str, tuple[int, ...]], tuple[Machine, list[Layout]]] = {}
+        for machine, layout in every:
+            if (machine.key, layout) not in self._bounds:
+                groups.setdefault((machine.key, cuts(layout)), (machine, []))[1].append(layout)
+        program = fingerprint.program()
+        waiting = [
+            (machine, some, self.prices.executor.submit(bounds_of, machine.document, some, program))
+            for machine, some in groups.values()
+        ]
+        for machine, some, future in waiting:
+            self._bounds |= {(machine.key, one): bound for one, bound in zip(some, future.result(), strict=True)}
+
+    def bound(self, machine: Machine, layout: Layout) -> Bound:
+        """Of a candidate."""
         known = machine.key, layout
         if known not in self._bounds:
             if machine.key not in self.floors:
                 self.floors[machine.key] = Floors(machine.scenario)
-            floors = self.floors[machine.key]
-            need = floors.memory(layout)
-            if isinstance(need, str):
-                self._bounds[known] = 0.0, None, need
-            else:
-                self._bounds[known] = need, floors.step(layout) if need <= capacity else None, ""
+            self._bounds[known] = self.floors[machine.key].bound(layout)
         return self._bounds[known]
 
 
@@ -203,6 +214,7 @@ def booked(found: Found, candidate: Candidate, outcome: Outcome, top: int) -> fl
         capacity = scenario.cluster.node.accelerator.memory.capacity.value
         need = (outcome.metrics or {}).get("peak_memory_bytes") or capacity
         counts.miss("memory", layout, name, max(need, capacity), capacity)
+        counts.ledger += 1
     elif limit := found.goal.missed(scenario, step_s):
         miss(counts, found.goal, limit, candidate.machine, layout, step_s)
     else:

@@ -34,6 +34,11 @@ def key(layout: Layout) -> Key:
     return layout.tp, layout.cp, layout.ep, layout.etp, layout.micro_batch, layout.recompute
 
 
+def cuts(layout: Layout) -> tuple[int, ...]:
+    """The same without recomputation, which exchanges what the first pass does."""
+    return layout.tp, layout.cp, layout.ep, layout.etp, layout.micro_batch
+
+
 class Ticks(NamedTuple):
     """Ticks of one pass on a lane of the device: of kernels alone, and with the collectives that they wait for."""
 
@@ -53,17 +58,33 @@ class Passes(NamedTuple):
 
 
 @dataclass
+class Networks:
+    """Devices and networks on which layers run, each prepared once: recomputation sends nothing elsewhere."""
+
+    profile: CollectiveProfile
+    known: dict[tuple[int, ...], Prepared] = field(default_factory=dict)
+
+    def of(self, key: tuple[int, ...], scenario: Scenario) -> Prepared:
+        """That of layers that are so cut on so many nodes, as one scenario of them has it."""
+        if key not in self.known:
+            self.known[key] = prepare(scenario, profile=self.profile)
+        return self.known[key]
+
+
+@dataclass
 class Shape:
     """A job of one stage with the passes of its layers."""
 
     scenario: Scenario
     job: Job
-    profile: CollectiveProfile
+    cuts: tuple[int, ...]
+    """Its key without recomputation."""
+    networks: Networks
     known: dict[Chunk, Passes] = field(default_factory=dict)
 
     @cached_property
     def _prepared(self) -> Prepared:
-        return prepare(self.scenario, profile=self.profile)
+        return self.networks.of((*self.cuts, self.scenario.cluster.nodes), self.scenario)
 
     @property
     def device(self) -> Device:
@@ -74,10 +95,10 @@ class Shape:
     def _layers(self) -> LayerCosts:
         """Passes of the layers, with the cheapest group's collectives."""
         made = self._prepared
-        steps = StepCosts(made.job, made.device, made.network)
-        steps.inside(made.job)
+        steps = StepCosts(self.job, made.device, made.network)
+        steps.inside(self.job)
         paid = {comm: int(priced.ticks.min()) for comm, priced in made.network.priced.items()}
-        return PassCosts(made.job, made.device, paid.__getitem__, steps.takes).layers()
+        return PassCosts(self.job, made.device, paid.__getitem__, steps.takes).layers()
 
     def passes(self, chunk: Chunk) -> Passes:
         """The passes of a chunk."""
@@ -99,14 +120,14 @@ def _on(piece: Piece, lane: str) -> int:
     return sum(part.content.total for part in piece.parts if part.lane == lane)
 
 
-def shape(scenario: Scenario, layout: Layout, profile: CollectiveProfile) -> Shape | str:
+def shape(scenario: Scenario, layout: Layout, networks: Networks) -> Shape | str:
     """The shape of a layout, or why there is none: a model or a software that refuses it."""
     try:
-        return _made(_smallest(scenario, layout), layout, profile)
+        return _made(_smallest(scenario, layout), layout, networks)
     except InputError:
         pass  # some networks have no such part: the whole cluster decides
     try:
-        return _made(scenario, layout, profile)
+        return _made(scenario, layout, networks)
     except InputError as error:
         return " ".join(str(error).split())
 
@@ -123,12 +144,12 @@ def _smallest(scenario: Scenario, layout: Layout) -> Scenario:
     return scenario.model_copy(update={"cluster": cluster.model_copy(update={"nodes": nodes})})
 
 
-def _made(scenario: Scenario, layout: Layout, profile: CollectiveProfile) -> Shape:
+def _made(scenario: Scenario, layout: Layout, networks: Networks) -> Shape:
     dp = scenario.cluster.devices // (layout.tp * layout.cp)
     alone = layout._replace(pp=1, vpp=1, dp=dp, zero=0, schedule="1f1b", offload=0).of(scenario)
     changed = {"global_batch": layout.micro_batch * dp, "stages": None, "slices": None}
     alone = alone.model_copy(update={"training": alone.training.model_copy(update=changed)})
-    made = Shape(alone, arranged_job(alone), profile)
+    made = Shape(alone, arranged_job(alone), cuts(layout), networks)
     fabric.build(alone.cluster)
     return made
 

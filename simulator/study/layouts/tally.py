@@ -45,7 +45,9 @@ class Counts:
     failed: int = 0
     """The simulator itself is wrong."""
     priced: int = 0
-    """Steps that were run by max-plus (or by events where it does not hold); they are in the numbers above, too."""
+    """Taken up to be priced, as no bound ruled them out; they are in the numbers above, too."""
+    ledger: int = 0
+    """Of these, found too large by the ledger of memory itself, so that no step was run; counted under `memory`."""
     looked_up: int = 0
     """Of these, taken from a cache."""
     simulated: int = 0

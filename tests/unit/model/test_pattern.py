@@ -148,3 +148,12 @@ def test_layers_of_different_kinds_are_trained() -> None:
     assert {kind.mlp for kind in mixed.kinds} == {"dense", "moe"}
     windows = jobs.scenario(shape=model(layers=8, pattern=[{"window": 64}, {}]), tp=8)
     assert build_job(windows).model.windowed_layers == 4
+
+
+def test_a_changed_copy_has_layers_of_its_own() -> None:
+    one = model(layers=4, **EXPERTS)
+    assert len(one.kinds) == 4
+    other = one.model_copy(update={"layers": 6, "experts": None, "mtp_layers": 1})
+    assert other.kinds == (LayerKind(one.attention, "dense"),) * 6
+    assert (len(one.predicting), len(other.predicting)) == (0, 1)
+    assert one == model(layers=4, **EXPERTS)

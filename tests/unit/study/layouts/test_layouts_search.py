@@ -91,6 +91,15 @@ def test_counts_do_not_depend_on_processes_and_a_cache_resumes(tmp_path: Path) -
     assert [(b.value, b.candidate.layout) for b in again.best] == [(b.value, b.candidate.layout) for b in one.best]
 
 
+def test_what_was_taken_up_is_behind_or_among_the_best_or_too_large_by_the_ledger() -> None:
+    changes = ("model.layers=8", "cluster.node.accelerator.memory.capacity.value=26 GB")
+    only = ("schedule=gpipe,zb-v", "tp=1,2", "micro_batch=1,2", "recompute=none", "zero=1")
+    counts = search(spaces(*changes, only=only), Goal(), top=2).counts
+    assert counts.ledger > 0
+    assert counts.beaten > 0
+    assert counts.priced == counts.ledger + counts.beaten + counts.leaders
+
+
 def ask(some: list[tuple[Machine, Space]], goal: Goal) -> Answer:
     def work(planner: Planner) -> Answer:
         return answer(planner, goal, 2)
