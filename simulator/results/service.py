@@ -102,12 +102,12 @@ def _between_tokens(gaps: Gaps) -> Spread:
 
 
 def span(service: Service) -> tuple[int, int]:
-    """First arrival and last token in picoseconds; where requests were cut off, the end of the last iteration."""
+    """First arrival and last token in picoseconds; where some did not finish, the end of the last iteration."""
     requests = service.requests
     came = requests.arrival[requests.arrival >= 0]
     begin = int(came.min()) if len(came) else 0
     end = int(requests.finish.max(initial=begin))
-    if (requests.status == IN_FLIGHT).any():
+    if (requests.status != FINISHED).any():
         lasts = [int(of.ends(replica.iterations).max(initial=end)) for replica in service.replicas]
         end = max(lasts, default=end)
     return begin, end
@@ -327,7 +327,7 @@ def _work(service: Service, duration: float) -> dict[str, float]:
         "mean_batch": per(sequences, decoding),
         "mean_kv_usage": per(usage, busy),
         "max_kv_usage": at_most,
-        "utilisation": per(sum(r.busy * r.devices for r in service.replicas), rented),
+        "utilisation": share_of(sum(r.busy * r.devices for r in service.replicas), rented),
     }
 
 
@@ -341,6 +341,16 @@ def economy(
     if rents and all(price is not None for _, price in rents):
         found["cost_usd"] = sum(seconds * (price or 0.0) for seconds, price in rents)
     return found | {f"{name}_per_million_tokens": per(value, tokens / 1e6) for name, value in found.items()}
+
+
+ROUNDED = 1e-9
+"""What sums of times may add to a share of all of it."""
+
+
+def share_of(part: float, whole: float) -> float:
+    """A part of a whole; 1 where rounding lifts it above that."""
+    found = per(part, whole)
+    return 1.0 if 1.0 < found < 1.0 + ROUNDED else found
 
 
 def per(amount: float, size: float) -> float:

@@ -13,6 +13,7 @@ from simulator.metrics import PERCENTILES
 from simulator.results import iterations as of
 from simulator.results.result import Gaps, Iterations, RequestRecords
 from simulator.results.service import (
+    FAILED,
     FINISHED,
     IN_FLIGHT,
     MILLISECOND,
@@ -23,6 +24,7 @@ from simulator.results.service import (
     latencies,
     latency_figures,
     per,
+    share_of,
 )
 from simulator.results.sketch import Sketch
 
@@ -115,7 +117,7 @@ class Totals:
         counted = {
             "asked": requests.arrival >= 0,
             "completed": done,
-            "failed": requests.status == REJECTED,
+            "failed": np.isin(requests.status, (REJECTED, FAILED)),
             "unfinished": (requests.status == IN_FLIGHT) & (requests.arrival >= 0),
         }
         found = {name: float(np.count_nonzero(which)) for name, which in counted.items()}
@@ -135,8 +137,10 @@ class Totals:
 
     @property
     def duration(self) -> float:
-        """Seconds from the first arrival to the last token, to the end where requests were cut off."""
-        lasts = [replica.last for replica in self.replicas] if self.sums.get("unfinished") else []
+        """Seconds from the first arrival to the last token, to the end of all work where some did not finish."""
+        lasts = (
+            [replica.last for replica in self.replicas] if self.sums.get("completed") != self.sums.get("asked") else []
+        )
         return (max([self.last, *lasts]) - self.origin) / SECOND
 
     def metrics(self) -> dict[str, float]:
@@ -186,7 +190,7 @@ class Totals:
             "mean_batch": per(sum(r.decoding for r in deciding), sum(r.busy for r in deciding)),
             "mean_kv_usage": per(sum(per(r.used, r.blocks) for r in self.replicas), sum(r.busy for r in self.replicas)),
             "max_kv_usage": max((per(r.most_blocks, r.blocks) for r in self.replicas), default=0.0),
-            "utilisation": per(sum(r.worked * r.devices for r in self.replicas), devices * duration),
+            "utilisation": share_of(sum(r.worked * r.devices for r in self.replicas), devices * duration),
         }
 
 

@@ -39,6 +39,15 @@ FOUND = {
         },
         _refused,
     ),
+    "experts whose rows all stay": Input(
+        ["run", "s.yaml", "--quiet"],
+        {
+            "s.yaml": b"{version: 1, name: stay, cluster: {extends: clusters/dgx-h100, nodes: 1}, stack: vllm, "
+            b"model: {extends: models/olmoe-1b-7b, layers: 2}, serving: {parallel: {dp: 4, ep: 4}, experts: "
+            b"{dispatcher: deepep, local_share: 1.0, routing: {load: degenerate}}}, requests: {count: 2, "
+            b"arrivals: {at_once: true}, lengths: {prompt: {fixed: 100}, output: {fixed: 3}}}}"
+        },
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.fuzz import semantics
+from tests.fuzz.drawing import some
 from tests.fuzz.harness import Answer, Input, answered
 from tests.fuzz.semantics import ROUNDING, TINY
 
@@ -72,11 +73,6 @@ def _figure(value: Any) -> dict[str, Any]:
     return {"value": value, "status": "estimate", "source": "fuzz"}
 
 
-def _some(random: Random, choices: Mapping[str, tuple[Any, ...]], often: float = 0.4) -> dict[str, Any]:
-    """Values of some keys."""
-    return {key: random.choice(values) for key, values in choices.items() if random.random() < often}
-
-
 def _node(random: Random) -> dict[str, Any]:
     """What a node has beside its devices."""
     links = random.choice(("8 GB/s", "64 GB/s", "400 GB/s"))
@@ -93,7 +89,7 @@ def _node(random: Random) -> dict[str, Any]:
 
 def _offload(random: Random) -> dict[str, Any]:
     parts = random.sample(("activations", "optimizer", "parameters"), random.choice((1, 1, 2, 3)))
-    found: dict[str, Any] = {part: _some(random, _PARTS[part]) for part in parts}
+    found: dict[str, Any] = {part: some(random, _PARTS[part]) for part in parts}
     if "activations" in found and random.random() < 0.6:
         found["activations"] |= random.choice(_OF_A_LAYER)
     return found
@@ -135,13 +131,13 @@ def _sharding(random: Random) -> dict[str, Any]:
     formats = {"gather_format": ("bf16", "fp8", "int8"), "reduce_format": ("fp32", "int8", "int4")}
     if random.random() < 0.3:
         levels = {"parameters": random.choice((1, 2, 8)), "gradients": random.choice((2, 8, 16, None))}
-        return _some(random, formats, 0.6) | {"levels": levels}
-    return _some(random, formats | {"secondary": (1, 2, 8, 16)}, 0.6) or {"secondary": 2}
+        return some(random, formats, 0.6) | {"levels": levels}
+    return some(random, formats | {"secondary": (1, 2, 8, 16)}, 0.6) or {"secondary": 2}
 
 
 def _zeroth(random: Random) -> dict[str, Any]:
     choices = {"passes": (1, 2, 3), "over_ranks": (True,), "directions": ("sample",), "scalar_bytes": (1, 8)}
-    return _some(random, choices)
+    return some(random, choices)
 
 
 def _local(random: Random) -> dict[str, Any]:
@@ -152,7 +148,7 @@ def _local(random: Random) -> dict[str, Any]:
         "outer_format": ("bf16", "int8", "fp4"),
         "step_time": ("1 s", "1 ms"),
     }
-    return {"inner": random.choice((1, 30, 500))} | _some(random, rest)
+    return {"inner": random.choice((1, 30, 500))} | some(random, rest)
 
 
 def _run(random: Random) -> dict[str, Any]:
@@ -181,7 +177,7 @@ def _run(random: Random) -> dict[str, Any]:
         ),
     }
     length = random.choice(({"days": 3}, {"days": 0.01}, {"steps": 1}, {"steps": 20_000}, {"tokens": 10**9}))
-    return {**length, "samples": random.choice((1, 2, 3))} | _some(random, rest, 0.6)
+    return {**length, "samples": random.choice((1, 2, 3))} | some(random, rest, 0.6)
 
 
 _MADE: Mapping[str, Any] = {
@@ -204,7 +200,7 @@ def _storage(random: Random) -> dict[str, Any]:
         "capacity": ("1 TB", "2 PB"),
     }
     return {"bandwidth": _figure(random.choice(("2 GB/s", "50 GB/s")))} | {
-        key: _figure(value) for key, value in _some(random, rest).items()
+        key: _figure(value) for key, value in some(random, rest).items()
     }
 
 

@@ -81,7 +81,8 @@ def headline(result: Result) -> RenderableType:
         "request_throughput",
         "request_goodput",
     )
-    right = ("completed", "failed", "duration", "utilisation", "mean_batch")
+    open_ones = ("unfinished",) if result.metrics.get("unfinished") else ()
+    right = ("completed", "failed", *open_ones, "duration", "utilisation", "mean_batch")
     both = Table.grid()
     both.add_row(Roomy(_figures(result, left, right), _figures(result, (*left, *right))))
     money = [
@@ -109,6 +110,7 @@ _HEADLINE = {
     "request_goodput": "requests/s within objectives",
     "completed": "requests finished",
     "failed": "requests rejected",
+    "unfinished": "requests not finished at the end",
     "duration": "first arrival to last token",
     "utilisation": "time that replicas work",
     "mean_batch": "sequences decoding at once",

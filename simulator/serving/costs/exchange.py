@@ -45,7 +45,8 @@ class Exchange:
     def targets(self, operation: str, size_bytes: float, even: bool) -> collectives.Routing:
         """Where rows go that take so many bytes of a device in the mean; `even`: as if all devices had as many."""
         width = self.spread.top_k * (self.spread.model.expert_hidden or self.spread.model.hidden)
-        return self.spread.targets(None if even else size_bytes / self.row_bytes(operation, width))
+        each = self.row_bytes(operation, width)  # nothing where all rows stay
+        return self.spread.targets(None if even or not each else size_bytes / each)
 
 
 def exchange_of(

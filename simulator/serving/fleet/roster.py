@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity, Use
-from simulator.serving.replica.failing import lose_all, stand_still
+from simulator.serving.replica.failing import empty_memory, lose_all, stand_still
 from simulator.serving.replica.replica import Replica
 from simulator.specs.fleet import StartUp
 from simulator.units import TICKS_PER_SECOND, to_ticks
@@ -182,9 +182,9 @@ class Roster:
         now = self.agenda.now
         if now > member.since:
             self.log.append((member.number, member.phase, member.since, now))
-        if phase == OFF:  # what starts later has empty caches, and no adapters
+        if phase == OFF:  # its last iteration may be ending, so that only what outlives requests is gone
             for replica in member.group:
-                lose_all(replica)
+                empty_memory(replica)
         member.phase, member.since = phase, now
         member.turn += 1
         if phase != DOWN:

@@ -51,16 +51,9 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
         lost += replica.intake.forget()
     for batch in replica.batches:
         lost += _lose_batch(replica, batch, now)
-    if replica.adapters is not None:
-        lost += replica.adapters.forget()
+    lost += empty_memory(replica)
     paused, queue.paused = queue.paused, {}
     queue.pending = queue.swapped_tokens = queue.outstanding = queue.coming = 0
-    blocks = replica.blocks
-    if blocks.cache is not None:
-        dropped, blocks.cache.dropped = blocks.cache.dropped, None  # nothing is written out of memory that is lost
-        blocks.give_back(blocks.cache.evict(EVERYTHING))
-        blocks.cache.dropped = dropped
-    blocks.hits.clear()
     if replica.counts is not None:
         replica.counts[replica.number] = 0
     stages = replica.stages
@@ -75,6 +68,18 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
     if replica.group is not None:
         replica.group.stop()
     return sorted(lost), paused
+
+
+def empty_memory(replica: "Replica") -> list[int]:
+    """Shared prefixes and adapters are gone, none written out; requests that waited for an adapter."""
+    lost = replica.adapters.forget() if replica.adapters is not None else []
+    blocks = replica.blocks
+    if blocks.cache is not None:
+        dropped, blocks.cache.dropped = blocks.cache.dropped, None
+        blocks.give_back(blocks.cache.evict(EVERYTHING))
+        blocks.cache.dropped = dropped
+    blocks.hits.clear()
+    return lost
 
 
 def start_again(ledger: Ledger, request: int) -> None:

@@ -202,3 +202,23 @@ def test_an_update_replaces_all_and_loses_nobody(tmp_path: Path) -> None:
     assert result.service is not None and result.service.fleet is not None
     record = result.service.fleet
     assert sorted(record.replica[record.phase == 5].tolist()) == [0, 1]
+
+
+def test_a_replica_that_goes_with_its_last_token_worked_once(tmp_path: Path) -> None:
+    """Its memory is emptied while its last iteration ends, which had been counted as lost besides."""
+    scaled = (
+        "+serving.fleet={autoscaling: {rule: queue, target: 1, min: 0, max: 2, start: 0, check: 100 ms, cooldown: 0 s}}"
+    )
+    found = ran(tmp_path, scaled, "serving.replicas=1", "requests.count=3", "requests.arrivals={constant: 0.5 /s}")
+    assert found.service is not None
+    assert found.metrics["completed"] == 3
+    assert found.metrics["utilisation"] <= 1.0
+    assert not any("lost" in part for replica in found.service.replicas for part in replica.parts)
+
+
+def test_work_for_requests_that_fail_lies_within_the_run(tmp_path: Path) -> None:
+    """The run had ended with the last token of a request that finished."""
+    failing = "+serving.fleet={failures: {mtbf: 2 s, repair: {fixed: 1}, requests: fail}}"
+    found = ran(tmp_path, failing, "serving.replicas=1", "requests.count=40", "requests.arrivals={at_once: true}")
+    assert found.metrics["failed"] > 0
+    assert found.metrics["utilisation"] <= 1.0

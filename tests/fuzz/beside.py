@@ -1,0 +1,55 @@
+"""Random adapters, batches of chunked pipelines, and links that fail, for services; loads of experts that move."""
+
+from random import Random
+from typing import Any
+
+from tests.fuzz.drawing import some
+
+
+def adapters(document: dict[str, Any], random: Random) -> None:
+    """Many adapters of the model, or models that take turns."""
+    count = random.choice((1, 4, 50))
+    drawn: dict[str, Any] = {"count": count}
+    if random.random() < 0.3:
+        drawn |= {"kind": "whole", "slots": random.choice((1, 2, count))}
+        drawn |= some(random, {"zipf": (0.0, 1.0), "latency": ("1 ms",)})
+    else:
+        rest = {
+            "rank": (1, 16, [8, 64], 4096),
+            "targets": (["mlp in", "mlp out"], ["attention in"]),
+            "zipf": (0.0, 1.2),
+            "base_share": (0.0, 0.5, 1.0),
+            "slots": (1, 3, count),
+            "kernels": ("one-by-one",),
+            "latency": ("0 s", "5 ms"),
+        }
+        drawn |= some(random, rest)
+    if random.random() < 0.3:
+        drawn |= {"host_slots": random.choice((1, 2, 5)), "storage": random.choice(("100 MB/s", "6 GB/s"))}
+    document["serving"]["adapters"] = drawn
+
+
+def batches(document: dict[str, Any], random: Random) -> None:
+    """Stages whose pieces of prompts follow each other, and batches with padding."""
+    system = document["serving"]
+    system["parallel"] = {"tp": random.choice((1, 2)), "pp": random.choice((1, 2, 4))}
+    batching = system.get("batching", {}) | {"chunked_pipeline": random.random() < 0.8}
+    if random.random() < 0.4:
+        batching |= {"policy": random.choice(("static", "static", "orca")), "padded": True}
+    system["batching"] = batching | some(random, {"token_budget": (64, 512), "max_sequences": (2, 16)})
+
+
+def links(document: dict[str, Any], random: Random) -> None:
+    """Links between pools that fail."""
+    rules = document["serving"].setdefault("fleet", {})
+    names = random.choice((["NIC 0"], ["NIC up 0", "NIC down 9"], ["NIC 0", "NIC 8"], ["NIC 99"]))
+    failing = {"names": names, "mtbf": random.choice(("500 ms", "5 s"))}
+    failing |= some(random, {"repair": ({"fixed": 0.1}, {"exponential": 2.0})})
+    rules["failures"] = rules.get("failures", {}) | {"links": failing}
+    rules["failures"] |= some(random, {"traffic": ("reroute", "wait")}, 0.7)
+
+
+def moving(random: Random) -> dict[str, Any]:
+    """Loads of experts that move from step to step."""
+    rest = {"exponent": (0.0, 0.5, 2.0), "drift": (0.5, 1.0, 7.3, 64.0), "rebalanced": (1, 2, 10), "replicas": (0, 2)}
+    return {"load": "drifting"} | some(random, rest, 0.6)
