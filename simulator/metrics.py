@@ -61,6 +61,7 @@ SERVING: dict[str, Metric] = {
     "p99_tier_load_ms": Metric("P99 wait of a request for its load", "time", "time", 1e-3),
     "adapter_hit_rate": Metric("requests whose adapter was on the devices", "fraction", "rate"),
     "adapter_bytes_read": Metric("bytes of adapters that were loaded", "bytes", "size"),
+    "finetuning_throughput": Metric("tokens/s that were trained beside", "rate", "rate"),
     "mean_adapter_load_ms": Metric("mean wait of a request for a missing adapter", "time", "time", 1e-3),
     "preemptions": Metric("preemptions", "count", "size"),
     "mean_batch": Metric("sequences that decode at once", "count", "size"),

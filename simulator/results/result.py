@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
+from simulator.results.finetuning import FinetuningUse
 from simulator.results.fleet import FleetRecord
 from simulator.results.ground import Ground
 from simulator.results.long_run import LongRun
@@ -331,6 +332,8 @@ class Service:
     """Replicas that come, go and fail, and tenants; None where there is nothing of it."""
     adapters: AdapterUse | None = None
     """Adapters of low rank that requests asked for; None where there are none."""
+    finetuning: FinetuningUse | None = None
+    """Training of an adapter beside serving; None where there is none."""
     records: str = "all"
     """`all`; or what of requests, rows of iterations and gaps is here: those of a window (`sample`), or `none`."""
 

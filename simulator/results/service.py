@@ -84,7 +84,7 @@ def serving_metrics(
         asked = int((service.requests.arrival >= 0).sum())
         found |= {f"{name}_attainment": per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
     found |= _queue(service.requests) | tier_figures(service, _begun(service.requests)) | adapter_figures(service)
-    found |= _work(service, duration)
+    found |= finetuning_figures(service) | _work(service, duration)
     if service.fleet is not None:
         found |= fleet.figures(service.fleet, *span(service), len(service.replicas))
     if peak_memory is not None:
@@ -307,6 +307,12 @@ def adapter_figures(service: Service) -> dict[str, float]:
         "adapter_bytes_read": use.read,
         "mean_adapter_load_ms": use.mean_wait / 1e-3,
     }
+
+
+def finetuning_figures(service: Service) -> dict[str, float]:
+    """What was trained beside serving; nothing where nothing was."""
+    use = service.finetuning
+    return {} if use is None else {"finetuning_throughput": per(float(use.tokens), use.duration)}
 
 
 def _work(service: Service, duration: float) -> dict[str, float]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simulator.results import iterations as of
 from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
+from simulator.results.finetuning import FinetuningUse
 from simulator.results.fleet import PHASES, REASONS, FleetRecord, LinkOutage, TenantRecord
 from simulator.results.parts import part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
@@ -50,6 +51,8 @@ def header(service: Service) -> dict[str, Any]:
         found["records"] = service.records
     if service.adapters is not None:
         found["adapters"] = said(service.adapters)
+    if service.finetuning is not None:
+        found["finetuning"] = said(service.finetuning)
     return found | ({"tiers": [said(tier) for tier in service.tiers]} if service.tiers else {})
 
 
@@ -99,7 +102,8 @@ def service(header: Mapping[str, Any], column: Column) -> Service:
     records = header.get("records", "all")
     require(records in ("all", "sample", "none"), "it says of its records what there is not")
     adapters = _adapters(header["adapters"]) if "adapters" in header else None
-    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet, adapters, records)
+    tuned = _finetuning(header["finetuning"]) if "finetuning" in header else None
+    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet, adapters, tuned, records)
 
 
 def _adapters(header: Mapping[str, Any]) -> AdapterUse:
@@ -107,6 +111,14 @@ def _adapters(header: Mapping[str, Any]) -> AdapterUse:
     counts = use.count, use.requests, use.hits, use.loads, use.fetched, use.evicted, use.most
     require(min(counts) >= 0 and use.hits <= use.requests and use.fetched <= use.loads, "adapters have odd counts")
     require(min(use.largest, use.read, use.mean_wait, use.longest_wait) >= 0, "adapters have impossible figures")
+    return use
+
+
+def _finetuning(header: Mapping[str, Any]) -> FinetuningUse:
+    use = part(FinetuningUse, header)
+    counts = use.forward_tokens, use.tokens, use.sequences, use.updates, use.iterations_alone
+    require(min(counts) >= 0 and use.tokens <= use.forward_tokens, "finetuning has odd counts")
+    require(min(use.working, use.duration) >= 0, "finetuning has impossible figures")
     return use
 
 

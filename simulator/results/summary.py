@@ -18,6 +18,7 @@ from simulator.metrics import METRICS
 from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.documents.form import plain
+from simulator.results.finetuning import FinetuningUse
 from simulator.results.fleet import PHASES, REASONS
 from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
@@ -143,6 +144,7 @@ def _service(service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,
         **({"cache_tiers": [_tier(tier, service, metrics) for tier in service.tiers]} if service.tiers else {}),
         **({"adapters": _adapters(service.adapters)} if service.adapters is not None else {}),
+        **({"finetuning": _finetuning(service.finetuning)} if service.finetuning is not None else {}),
     }
 
 
@@ -156,6 +158,12 @@ def _adapters(use: AdapterUse) -> dict[str, Any]:
         "mean_wait_s": use.mean_wait,
         "longest_wait_s": use.longest_wait,
     }
+
+
+def _finetuning(use: FinetuningUse) -> dict[str, Any]:
+    """Training beside serving, of all replicas together; times in seconds."""
+    counts = ("forward_tokens", "tokens", "sequences", "updates", "iterations_alone")
+    return {name: getattr(use, name) for name in counts} | {"working_s": use.working, "duration_s": use.duration}
 
 
 def _tier(tier: CacheTierUse, service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from simulator.run.served.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
 from simulator.serving.costs.iteration import library
-from simulator.serving.fleet import adapters
+from simulator.serving.fleet import adapters, finetuning
 from simulator.serving.fleet.contention import Placed, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
@@ -200,6 +200,9 @@ def serving(
     _in_step(replicas, homes, agenda, scenario.stack)
     tiers = _tiers(site, systems, replicas, scenario.model.layers, asked)
     equip(site, scenario, fleet, systems, replicas, workload)
+    if scenario.serving.finetuning is not None:
+        for replica, system in zip(replicas, homes, strict=True):
+            finetuning.attach(scenario, replica, system, workload.first, lambda: fleet.busy)
     plain = fleet.operations is None and workload.tenant is None
     random = stream(scenario.seed, "records")
     totals = condensing(scenario.records if plain else "all", ledger, replicas, homes, scenario.slo, random)

@@ -26,6 +26,7 @@ from simulator.results.service import (
     REJECTED,
     adapter_figures,
     economy,
+    finetuning_figures,
     held_seconds,
     serving_metrics,
     tier_figures,
@@ -49,6 +50,7 @@ from simulator.run.served.rows import (
 from simulator.run.spread.grounded import grounded
 from simulator.serving.fleet.adapters import used
 from simulator.serving.fleet.door import TOO_LONG
+from simulator.serving.fleet.finetuning import used as trained
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import column
@@ -103,6 +105,7 @@ def gather(run: "ServingRun") -> Result:
             *notes,
             *_idle_tiers(run),
             *_unused_records(run),
+            *_idle_finetuning(run),
             *stuck,
             *(() if service is None else _told_of(run, _thinned(run, service))),
         ),
@@ -182,6 +185,7 @@ def _service(run: "ServingRun") -> Service:
         load_waits=_load_waits(run.replicas),
         fleet=fleet_record(run, order) if taken is None else None,
         adapters=used(run.replicas),
+        finetuning=trained(run.replicas, run.workload.first),
         records=run.scenario.records if taken is not None else "all",
     )
 
@@ -208,6 +212,14 @@ def _unused_records(run: "ServingRun") -> tuple[str, ...]:
     if run.scenario.records == "all" or run.condensing is not None or not run.replicas:
         return ()
     return ("`records` has no effect: of fleets that change, and of tenants, all records are kept",)
+
+
+def _idle_finetuning(run: "ServingRun") -> tuple[str, ...]:
+    """What to say where nothing was trained."""
+    counts = [replica.finetuning.counts for replica in run.replicas if replica.finetuning is not None]
+    if not counts or any(one.forward for one in counts):
+        return ()
+    return ("`serving.finetuning` has no effect: no token fits into what iterations leave of their objective",)
 
 
 def _thinned(run: "ServingRun", service: Service) -> Service:
@@ -305,6 +317,7 @@ def _condensed(taken: "Condensing", service: Service, prices: dict[str, float | 
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
     found = totals.metrics() | tier_figures(service, sums["begun"]) | adapter_figures(service)
+    found |= finetuning_figures(service)
     found["peak_memory_bytes"] = peak
     rented = [(replica.devices * duration, replica.device) for replica in totals.replicas]
     return found | economy(rented, prices, energy, found["total_output_tokens"])

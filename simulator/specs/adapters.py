@@ -84,3 +84,24 @@ class Adapters(Spec):
         for key in ("rank", "targets", "kernels", "base_share"):
             if key in self.model_fields_set:
                 raise ValueError(f"`{key}` is of adapters of low rank, and `kind: whole` has none: leave it out")
+
+
+class Finetuning(Spec):
+    """Training of one adapter of low rank on the devices that serve, token by token in what iterations leave (FlexLLM):
+    frozen weights are those that serve."""
+
+    aliases: ClassVar[dict[str, str]] = {"r": "rank", "lora_rank": "rank", "target_modules": "targets"}
+
+    sequence_length: Annotated[int, Field(ge=1, le=4_194_304)]
+    """Tokens of a sequence that is trained on; one is in memory at a time."""
+    rank: Rank = 16
+    """Inner width of the adapter."""
+    targets: tuple[str, ...] = Field(default=("mlp out",), min_length=1)
+    """Products that have it, by their names: `attention in` (queries, keys and values), `attention out`, `mlp in`,
+    `mlp out`."""
+    iteration: Annotated[Seconds, Field(gt=0)] | None = None
+    """How long an iteration may last for the sake of training; `slo.tpot` where left out."""
+    window: Annotated[int, Field(ge=1, le=65_536)] = 1024
+    """Most tokens of a forward pass at once, and those of a window of the backward pass, which goes layer by layer."""
+    batch: Count = 1
+    """Sequences from one update of the adapter to the next."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from simulator.specs.adapters import Adapters
+from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
@@ -334,6 +334,8 @@ class Serving(Spec):
     """Devices beside those of the model that hold keys and values and attend to them; none where left out."""
     adapters: Adapters | None = Field(default=None, exclude_if=lambda adapters: adapters is None)
     """Adapters of low rank (LoRA) that requests ask for beside the model; none where left out."""
+    finetuning: Finetuning | None = Field(default=None, exclude_if=lambda tuning: tuning is None)
+    """Training of an adapter in what iterations leave of their objective; none where left out."""
     experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())
     """How rows reach experts of other ranks."""
     stream_interval: Count = Field(default=1, exclude_if=lambda every: every == 1)

@@ -100,6 +100,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         yield "Replicas", replicas(result, service)
         yield "Tiers of the cache", cache_tiers(service)
         yield "Adapters", adapters(service)
+        yield "Finetuning beside it", finetuning(service)
     yield "Device memory", html_sections.memory(result)
     yield "Links", html_sections.links(result)
     yield from html_sections.left_open(result)
@@ -367,6 +368,18 @@ def adapters(service: Service) -> Iterable[Markup]:
         "longest n",
     )
     yield html_parts.table(titles, [(*counts[:2], share, *counts[2:], *sizes, *waits)])
+
+
+def finetuning(service: Service) -> Iterable[Markup]:
+    """What was trained beside serving."""
+    use = service.finetuning
+    if use is None:
+        return
+    rate = use.tokens / use.duration if use.duration else 0.0
+    counts = [f"{count:,}" for count in (use.tokens, use.sequences, use.updates, use.iterations_alone)]
+    times = [units.format(time, "time") for time in (use.working, use.duration)]
+    titles = ("tokens/s n", "tokens n", "sequences n", "updates n", "iterations alone n", "time n", "of n")
+    yield html_parts.table(titles, [(f"{rate:,.0f}", *counts, *times)])
 
 
 def figures(result: Result) -> Iterable[Markup]:

@@ -20,6 +20,7 @@ from simulator.report.text.plain import clean
 from simulator.results import iterations as of
 from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
+from simulator.results.finetuning import FinetuningUse
 from simulator.results.infeasibility import infeasibility
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
@@ -252,6 +253,17 @@ def caches(result: Result) -> Iterable[RenderableType]:
 
     if result.service is not None and result.service.adapters is not None:
         yield from adapters(result.service.adapters)
+    if result.service is not None and result.service.finetuning is not None:
+        yield from finetuning(result.service.finetuning)
+
+
+def finetuning(use: FinetuningUse) -> Iterable[RenderableType]:
+    """What was trained beside serving, in a line or two."""
+    yield blocks.heading("Finetuning beside it")
+    rate = use.tokens / use.duration if use.duration else 0.0
+    said = f"{rate:,.0f} tokens/s trained  ·  {use.tokens:,} tokens in {units.format(use.duration, 'time')}"
+    yield Text(said + f"  ·  {use.sequences:,} sequences, {use.updates:,} updates")
+    yield Text(f"{use.iterations_alone:,} iterations of training alone, as nothing was to be served", "dim")
 
 
 def adapters(use: AdapterUse) -> Iterable[RenderableType]:

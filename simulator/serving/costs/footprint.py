@@ -37,16 +37,19 @@ class Footprint:
     """States of one sequence, whatever its length."""
     adapters: float = 0.0
     """Slots of adapters, where memory is set aside for them."""
+    finetuning: float = 0.0
+    """An adapter in training with its states, and what of a sequence waits for its backward pass."""
 
     def kinds(self) -> dict[str, float]:
         """Bytes by kind, the cache left out."""
         found = {"weights": self.weights, "activations": self.activations, "runtime": self.runtime}
-        return found | ({"adapters": self.adapters} if self.adapters else {})
+        beside = {"adapters": self.adapters, "finetuning": self.finetuning}
+        return found | {kind: size for kind, size in beside.items() if size}
 
     @property
     def taken(self) -> float:
         """Bytes without the cache."""
-        return self.weights + self.activations + self.runtime + self.adapters
+        return self.weights + self.activations + self.runtime + self.adapters + self.finetuning
 
 
 def footprint(

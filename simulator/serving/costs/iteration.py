@@ -21,6 +21,7 @@ from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
+from simulator.serving.costs.finetuning import FinetuningCost, finetuning_cost
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.graphs import GraphSizes, graph_sizes
@@ -40,7 +41,7 @@ from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
 from simulator.serving.costs.streaming import stage_ticks, with_window
 from simulator.serving.placement import ReplicaPlacement, placements
-from simulator.specs.adapters import Adapters
+from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster, Node
 from simulator.specs.model import Model
@@ -297,6 +298,8 @@ class ReplicaCost:
     """Adapters beside the products of each stage; none where no request asks for one."""
     adapter_blocks: tuple[int, ...] = ()
     """Blocks that an adapter takes, of each rank, where they lie in blocks."""
+    finetuning: FinetuningCost | None = None
+    """What training an adapter beside serving costs."""
 
     @property
     def fits(self) -> bool:
@@ -323,6 +326,7 @@ def compile_costs(
     adapters: Adapters | None = None,
     weights: StreamedWeights | None = None,
     remote: RemoteAttention | None = None,
+    finetuning: Finetuning | None = None,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -356,6 +360,7 @@ def compile_costs(
     capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters, [cost.rows for cost in costs], needs)
     needs = with_slots(needs, beside, adapters, capacity)
+    needs, trained = finetuning_cost(shard, layers, device, stack, finetuning, needs)
     alone = blocks_of(needs, capacity, kv_cache, stack, context)
     cache = _elsewhere(alone, costs, needs, shard, remote, formats, (kv_cache, own.node, context))
     return ReplicaCost(
@@ -383,6 +388,7 @@ def compile_costs(
         peers=layout.sharers if in_step else 1,
         adapters=beside,
         adapter_blocks=blocks_of_adapters(needs, beside, adapters, cache),
+        finetuning=trained,
     )
 
 

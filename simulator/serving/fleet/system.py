@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
-from simulator.serving.fleet import adapters, tiers
+from simulator.serving.fleet import adapters, finetuning, tiers
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster, Node
@@ -113,6 +113,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     adapters.check(serving, layout, cluster.partitions[part].node)
     weights = _streamed(serving, cache, layout, batching)
     _check_remote(serving, cache, reads_once)
+    finetuning.check(scenario, layout, batching, kind)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
     if batching.padded and layout.sharers > 1:
         message = "prompts that are filled up, of replicas that share experts, are not simulated"
@@ -127,8 +128,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
         every, own = serving.stream_interval, serving.adapters
-        apart = weights, serving.remote_attention
-        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, *apart)
+        apart, tuned = (weights, serving.remote_attention), serving.finetuning
+        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, *apart, tuned)
 
     cost = compiled(usual)
     if ranks % layout.sharers:

@@ -193,7 +193,7 @@ class Batch:
                 self.begin(None)
             elif self._shed():
                 self.begin(None)
-            else:
+            elif not self._train(now):
                 self._go_idle()
             return
         if chunks:
@@ -205,6 +205,21 @@ class Batch:
         """Nothing can run: whether adapters of requests that wait made room."""
         adapters, waiting = self.replica.adapters, self.replica.queue.waiting
         return adapters is not None and bool(waiting) and adapters.shed(self, keep=0 if self.partial else 1)
+
+    def _train(self, now: int) -> bool:
+        """Nothing is to be served: whether an iteration of training alone begins."""
+        replica, work, blocks = self.replica, self.work, self.replica.blocks
+        if replica.finetuning is None or not (ticks := replica.finetuning.alone(now)):
+            return False
+        work.begin([], replica.ledger.remaining_tokens)
+        work.decoding, work.short, work.drafts, work.adapting = False, 0, 0, 0
+        work.used, work.queued = blocks.memory.blocks - blocks.free, len(replica.queue.waiting)
+        self.stretch.begin(now)
+        self.stretch.first = ticks
+        if replica.wires is not None:
+            replica.wires.leave()
+        self.appointment = self.agenda.at(now + ticks, self.ended)
+        return True
 
     def _go_idle(self) -> None:
         self.stretch.count = 0
@@ -246,6 +261,10 @@ class Batch:
             span = stretch.first = stages.gate - now if streams else span
         else:
             computing = span = self._lasts_one(n, extra)
+            if replica.finetuning is not None:
+                each = stages.costs[0].verified(n)
+                span += replica.finetuning.fill(each + work.priced, each + work.ended, span)
+                replica.finetuning.counts.end = now + span
             work.short = 0
             if replica.group is None and (least := self.least()) > span:
                 work.short, span = least - span, least
@@ -429,6 +448,9 @@ class Batch:
     def _complete(self, now: int) -> None:
         """Tokens are out, prompts are done, requests finish."""
         replica, work, decodes = self.replica, self.work, self.decodes
+        if replica.finetuning is not None and replica.finetuning.served_out():
+            self.stretch.count = 0
+            return
         stay = replica.group.leave(self) if replica.group is not None else None
         if stay is not None:
             replica.record.note_stay(self, stay)

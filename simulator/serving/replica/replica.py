@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from simulator.serving.costs.iteration import StageCost
     from simulator.serving.replica.adapters import AdapterSlots
+    from simulator.serving.replica.finetuning import FinetuningTokens
     from simulator.serving.replica.loads import KvLoads
     from simulator.serving.replica.lockstep import Lockstep
     from simulator.serving.replica.weight_loads import WeightLoads
@@ -103,6 +104,8 @@ class Replica:
         """Tiers below the devices' memory that blocks come from; None where there are none."""
         self.adapters: AdapterSlots | None = None
         """Adapters that requests ask for; None where there are none."""
+        self.finetuning: FinetuningTokens | None = None
+        """Training that fills iterations up; None where there is none."""
         self.weight_loads: WeightLoads | None = None
         """Weights that come over links which others use too; None where they stay, or are alone there."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0

@@ -99,6 +99,12 @@ class Workload:
         """Requests."""
         return len(self.prompt)
 
+    @property
+    def first(self) -> int:
+        """When the first request arrives that has a time of its own; 0 where none has."""
+        timed = self.arrival[self.arrival != NEVER]
+        return int(timed.min()) if len(timed) else 0
+
 
 def generate(requests: Requests, seed: int, trace: Trace | None = None, block: int = BLOCK) -> Workload:
     """The requests of a run; equal arguments always give equal columns. InputError where they cannot be had.
