@@ -12,7 +12,6 @@ Left out: logits of more tokens than a window has at a time, and buffers between
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.cost import Device
 from simulator.cost.attention import rate_at
 from simulator.model.ops import AttentionCore, Linear
 from simulator.serving.costs.adapters import AdapterProducts, adapters_of
@@ -20,9 +19,9 @@ from simulator.serving.costs.attention import Attention
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import Footprint
 from simulator.serving.costs.operators import Shard
+from simulator.serving.costs.pieces import Pieces
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.model import LayerKind
-from simulator.specs.serving import ServingStack
 from simulator.units import to_ticks
 
 UPDATE = 30.0
@@ -48,16 +47,12 @@ class FinetuningCost:
 
 
 def finetuning_cost(
-    shard: Shard,
-    layers: Sequence[Depth],
-    device: Device,
-    stack: ServingStack,
-    spec: Finetuning | None,
-    needs: list[Footprint],
+    pieces: Pieces, layers: Sequence[Depth], spec: Finetuning | None, needs: list[Footprint]
 ) -> tuple[list[Footprint], FinetuningCost | None]:
     """The memory of each stage with one sequence in training, and what training costs; nothing where there is none."""
     if spec is None:
         return needs, None
+    shard, device, stack = pieces.shard, pieces.device, pieces.stack
     own = Adapters(count=1, rank=spec.rank, targets=spec.targets)
     (products,) = adapters_of(shard, layers, device, stack, own, (), needs)
     assert isinstance(products, AdapterProducts)

@@ -355,12 +355,10 @@ def compile_costs(
     costs = tuple(_stage(pieces, layers, stage, place, *more) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
     needs = with_window(_drafts(costs, needs, pieces, place, speculation, formats), shard, layers, weights)
-    for cost, depth in zip(costs, layers, strict=True):
-        cost.stream_ticks = stage_ticks(shard, depth, weights, own.node)
+    _stream(costs, shard, layers, weights, own.node)
     capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters, [cost.rows for cost in costs], needs)
-    needs = with_slots(needs, beside, adapters, capacity)
-    needs, trained = finetuning_cost(shard, layers, device, stack, finetuning, needs)
+    needs, trained = finetuning_cost(pieces, layers, finetuning, with_slots(needs, beside, adapters, capacity))
     alone = blocks_of(needs, capacity, kv_cache, stack, context)
     cache = _elsewhere(alone, costs, needs, shard, remote, formats, (kv_cache, own.node, context))
     return ReplicaCost(
@@ -376,8 +374,7 @@ def compile_costs(
         devices=tp * stages,
         warnings=cache.warnings
         + _of_formats(model, formats, device, stack, resolved)
-        + overlap_warnings(layout, tp, overlap)
-        + no_effect(traffic, model, layout, exchange),
+        + (overlap_warnings(layout, tp, overlap) + no_effect(traffic, model, layout, exchange)),
         assumptions=notes + overlap_assumptions(overlap) + assumed(speculation),
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
@@ -390,6 +387,14 @@ def compile_costs(
         adapter_blocks=blocks_of_adapters(needs, beside, adapters, cache),
         finetuning=trained,
     )
+
+
+def _stream(
+    costs: Sequence[StageCost], shard: Shard, layers: Sequence[Depth], spec: StreamedWeights | None, node: Node
+) -> None:
+    """Tell the stages what weights they load in every iteration."""
+    for cost, depth in zip(costs, layers, strict=True):
+        cost.stream_ticks = stage_ticks(shard, depth, spec, node)
 
 
 def _elsewhere(
