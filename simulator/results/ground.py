@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from simulator.results.spread import Circumstances, Spread
+from simulator.results.spread import ASKED, Circumstances, Spread
 
 KINDS = ("measured and validated", "measured", "datasheet", "estimate")
 """From the firmest to the weakest."""
@@ -46,6 +46,12 @@ class Ground:
     """How far measured runs may lie from this one, by what figures are about (`results.spread`)."""
     circumstances: Circumstances | None = None
     """What decides how near published runs are; None where unknown."""
+
+    @property
+    def never_validated(self) -> tuple[str, ...]:
+        """What no published run says anything about, of what every run of this kind has (`results.spread`)."""
+        kind = self.circumstances.kind if self.circumstances else ""
+        return tuple(about for about in ASKED.get(kind, ()) if about not in self.spreads)
 
     @property
     def sentence(self) -> str:
@@ -90,6 +96,8 @@ class StatedGround:
     are expected, and from how many runs that is known."""
     circumstances: Circumstances | None = None
     """What decides how near published runs are."""
+    never_validated: tuple[str, ...] = ()
+    """What no published run says anything about: `step`, `ttft`, `tpot`, `memory`."""
 
 
 def stated(ground: Ground) -> StatedGround:
@@ -107,6 +115,7 @@ def stated(ground: Ground) -> StatedGround:
         changed=tuple(known.changed),
         spreads={about: asdict(spread) | {"basis": spread.basis} for about, spread in ground.spreads.items()},
         circumstances=ground.circumstances,
+        never_validated=ground.never_validated,
     )
 
 

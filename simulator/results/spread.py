@@ -22,6 +22,8 @@ _ABOUT = {
     ),
 }
 """Metrics by what the spread of their values is about."""
+ASKED: Mapping[str, tuple[str, ...]] = {"training": (STEP, MEMORY), "serving": (TTFT, TPOT, MEMORY)}
+"""What a run of each kind always has, so that it is said where no published run speaks for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.results.spread import LEVEL
-from simulator.run.spread.conformal import Floats, Ints, Widening, calibrated, quantiles, widened
+from simulator.run.spread.conformal import REACHES, Floats, Ints, Widening, calibrated, quantiles, widened
 
 NONE: Ints = np.zeros(0, np.int64)
 
@@ -39,6 +39,20 @@ def test_unseen_sources_are_held_as_often_as_asked() -> None:
         unseen, _ = _sources(rng, 200, 5)
         shares.append(_held(seen, sources, by, unseen))
     assert 0.75 < np.mean(shares) < 0.85
+
+
+def test_five_sources_hold_as_much_on_average_but_not_each_time() -> None:
+    """What peak memory has: one draw of five sources may hold far less of the next ones, or all of them."""
+    rng = np.random.default_rng(7)
+    shares = []
+    for _ in range(20):
+        seen, sources = _sources(rng, 5, 12)
+        by = calibrated(seen, sources, lambda _: np.zeros(60))
+        assert by is not None
+        assert by.reach == REACHES[-1]
+        shares.append(_held(seen, sources, by, _sources(rng, 100, 5)[0]))
+    assert 0.72 < np.mean(shares) < 0.88
+    assert np.std(shares) > 0.08
 
 
 def test_a_large_source_counts_by_the_root_of_its_rows() -> None:

@@ -8,12 +8,12 @@ from simulator import units
 from simulator.report.compare.page import Cell, cells, chosen, fits, header_lines, held_against, label, title
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.html.page import standalone
-from simulator.report.html.parts import ground, heading, notes, sections, table
+from simulator.report.html.parts import expected, ground, heading, notes, sections, table
 from simulator.report.serving.contents import WORDS
 from simulator.report.serving.html import SLOTS
 from simulator.report.svg import pictures
 from simulator.report.text import palette, wording
-from simulator.report.text.grounds import grounds
+from simulator.report.text.grounds import expected_memory, grounds
 from simulator.results.documents.comparison import ComparedRun, ComparisonDocument
 
 _LONGEST_NAME = 24  # what stands beside a bar
@@ -113,7 +113,8 @@ def _body(document: ComparisonDocument) -> Iterable[Markup]:
     if len(document.names) <= _MOST_COLUMNS:
         lines.append(" · ".join(document.names))
     about = (tag("p", line, class_="soft") for line in lines)
-    yield heading(title(document), *about, *ground(*grounds(document.runs)))
+    memory = expected(expected_memory(run.ground for run in document.runs))
+    yield heading(title(document), *about, *ground(*grounds(document.runs)), *memory)
     yield tag("main", *_sections(document))
     yield tag("footer", tag("p", "Simulated, not measured.", class_="soft small"))
 

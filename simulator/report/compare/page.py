@@ -15,7 +15,7 @@ from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, notes
 from simulator.report.text.column_titles import short
-from simulator.report.text.grounds import grounds
+from simulator.report.text.grounds import expected_memory, grounds
 from simulator.report.text.plain import clean
 from simulator.report.text.terminal import WIDTH, draw
 from simulator.results.documents.comparison import ComparedMetric, ComparedRun, ComparisonDocument
@@ -68,6 +68,8 @@ def _blocks(document: ComparisonDocument, width: int, everything: bool, rest: st
     yield from (Text(clean(line), "dim") for line in header_lines(document))
     for sentence in grounds(document.runs):
         yield Text(clean(f"Ground: {sentence}"), "yellow" if wording.estimated(sentence) else "dim")
+    if memory := expected_memory(run.ground for run in document.runs):
+        yield Text(f"Expected: {memory}", "dim")
     yield Text("")
     rows = chosen(document, everything)
     figures = {label(name, document): cells(name, row, document) for name, row in rows.items()}

@@ -98,7 +98,12 @@ def scoped(piece: Markup, prefix: str) -> Markup:
 def stands(result: Result) -> Iterable[Markup]:
     """What the figures of a run stand on, and between which values measured ones are expected."""
     yield from ground(result.ground.sentence)
-    if words := wording.expected(result):
+    yield from expected(wording.expected(result))
+
+
+def expected(words: str) -> Iterable[Markup]:
+    """Between which values measured figures are expected."""
+    if words:
         yield tag("p", f"Expected: {words}", class_="ground soft")
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
-from simulator.report.html.parts import ground, heading, notes, sections, table
+from simulator.report.html.parts import expected, ground, heading, notes, sections, table
 from simulator.report.layouts import phrases
 from simulator.report.text import wording
+from simulator.report.text.grounds import expected_memory
 from simulator.results.documents.layouts import LayoutsDocument
 
 
@@ -17,7 +18,9 @@ def page(document: LayoutsDocument) -> str:
 
 def _body(document: LayoutsDocument) -> Iterable[Markup]:
     lines = [tag("p", line, class_="soft") for line in phrases.about(document)]
-    yield heading(document.name, *lines, *ground(document.ground.sentence))
+    yield heading(
+        document.name, *lines, *ground(document.ground.sentence), *expected(expected_memory([document.ground]))
+    )
     said = tag("p", tag("strong", phrases.headline(document)))
     yield said if document.feasible else tag("div", said, class_="alarm")
     named: list[tuple[str, Iterable[Markup]]] = [

@@ -9,6 +9,7 @@ from rich.text import Text
 from simulator import units
 from simulator.report.layouts import phrases
 from simulator.report.text import blocks, wording
+from simulator.report.text.grounds import expected_memory
 from simulator.report.text.terminal import WIDTH, draw
 from simulator.results.documents.layouts import LayoutsDocument
 
@@ -19,7 +20,8 @@ def page(document: LayoutsDocument, *, width: int = WIDTH, colour: bool = False,
 
 
 def _blocks(document: LayoutsDocument, elapsed_s: float | None) -> Iterable[RenderableType]:
-    yield blocks.title(document.name, *phrases.about(document), ground=document.ground.sentence)
+    memory = expected_memory([document.ground])
+    yield blocks.title(document.name, *phrases.about(document), ground=document.ground.sentence, expected=memory)
     yield Text(phrases.headline(document), "bold" if document.feasible else "bold red")
     if document.layouts:
         yield blocks.heading("Layouts")

@@ -7,13 +7,13 @@ import numpy as np
 from simulator import units
 from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
-from simulator.report.html.parts import across, graph, ground, heading, leveled, notes, sections, table
+from simulator.report.html.parts import across, expected, graph, ground, heading, leveled, notes, sections, table
 from simulator.report.plan import phrases
 from simulator.report.plan.phrases import OBJECTIVES, Rated, figure, rate
 from simulator.report.svg import curves, pictures
 from simulator.report.svg.curves import Curve
 from simulator.report.text import palette, scales, wording
-from simulator.report.text.grounds import grounds
+from simulator.report.text.grounds import expected_memory, grounds
 from simulator.results.documents.plan import PlanDocument, PlannedLayout, ProbedRate
 
 _HEIGHT = 260.0
@@ -48,7 +48,8 @@ def _body(document: PlanDocument) -> Iterable[Markup]:
 def _title(document: PlanDocument) -> Iterable[Markup]:
     layouts = document.layouts
     subject = tag("p", phrases.header_lines(document), class_="soft")
-    stands = ground(*grounds(layouts))
+    memory = expected_memory(layout.ground for layout in layouts)
+    stands = [*ground(*grounds(layouts)), *expected(memory)]
     wanted = tag("p", f"Wanted: {phrases.wanted(document)}.")
     gap = phrases.without_price(document)
     yield heading(document.name, subject, *stands, wanted, *([tag("p", gap, class_="soft")] if gap else []))

@@ -10,7 +10,7 @@ from simulator import units
 from simulator.report.plan import phrases
 from simulator.report.plan.phrases import OBJECTIVES, Rated, figure, rate
 from simulator.report.text import blocks, wording
-from simulator.report.text.grounds import grounds
+from simulator.report.text.grounds import expected_memory, grounds
 from simulator.report.text.plain import clean
 from simulator.report.text.terminal import WIDTH, draw
 from simulator.results.documents.plan import PlanDocument, PlannedLayout, ProbedRate
@@ -29,7 +29,12 @@ def _blocks(document: PlanDocument, elapsed_s: float | None) -> Iterable[Rendera
     wanted = f"wanted: {phrases.wanted(document)}"
     said = len(layouts) == 1 or bool(phrases.target(document))
     yield blocks.title(
-        document.name, phrases.header_lines(document), wanted, spaced=said, ground=" · ".join(grounds(layouts))
+        document.name,
+        phrases.header_lines(document),
+        wanted,
+        spaced=said,
+        ground=" · ".join(grounds(layouts)),
+        expected=expected_memory(layout.ground for layout in layouts),
     )
     if len(layouts) == 1:
         yield Text(clean(phrases.verdict(document, layouts[0])), "bold" if document.feasible else "bold red")

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from simulator.metrics import METRICS
 from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
-from simulator.report.html.parts import ground, notes, table
+from simulator.report.html.parts import expected, ground, notes, table
 from simulator.report.svg import scatter
 from simulator.report.sweep import phrases
 from simulator.report.text import scales, wording
 from simulator.report.text.column_titles import short
-from simulator.report.text.grounds import grounds
+from simulator.report.text.grounds import expected_memory, grounds
 from simulator.results.documents.sweep import HeatMap, ParetoFront, SweepDocument
 
 MOST_ROWS = 2_000
@@ -56,6 +56,7 @@ def _body(document: SweepDocument) -> Iterable[Markup]:
         *(tag("p", line, class_="soft") for line in (*phrases.about(document), phrases.header_lines(document))),
         *([tag("p", f"Where {' and '.join(document.where)}.", class_="soft")] if document.where else []),
         *ground(*grounds(document.rows)),
+        *expected(expected_memory(row.ground for row in document.rows)),
         tag("p", f"{phrases.counted(document)}."),
         tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
     )

@@ -10,7 +10,7 @@ from simulator import units
 from simulator.report.sweep import phrases
 from simulator.report.text import blocks, wording
 from simulator.report.text.column_titles import short
-from simulator.report.text.grounds import grounds
+from simulator.report.text.grounds import expected_memory, grounds
 from simulator.report.text.plain import clean
 from simulator.report.text.terminal import WIDTH, draw
 from simulator.results.documents.sweep import HeatMap, RankedPoints, SweepDocument, SweptPoint
@@ -43,7 +43,8 @@ def page(document: SweepDocument, how: Effort, *, top: int = 10, width: int = WI
 def _blocks(document: SweepDocument, how: Effort, top: int, width: int) -> Iterable[RenderableType]:
     where = f"where {' and '.join(document.where)}" if document.where else ""
     lines = (*phrases.about(document), phrases.header_lines(document), where)
-    yield blocks.title(document.name, *lines, ground=" · ".join(grounds(document.rows)))
+    memory = expected_memory(row.ground for row in document.rows)
+    yield blocks.title(document.name, *lines, ground=" · ".join(grounds(document.rows)), expected=memory)
     good = any(row.status == "ok" for row in document.rows)
     yield Text(phrases.counted(document), "bold" if good else "bold red")
     yield from blocks.notes("What the conditions leave out", list(phrases.missed(document)), "yellow")

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from simulator.results.ground import StatedGround
+from simulator.results.spread import LEVEL, MEMORY
 
 MOST = 3
 """Names that a line lists."""
@@ -30,6 +31,20 @@ def grounds(entries: Iterable[Grounded]) -> list[str]:
     if len(found) == 1:
         return list(found)
     return [f"{_listed(names)}: {words}" for words, names in found.items()]
+
+
+def expected_memory(entries: Iterable[StatedGround]) -> str:
+    """Between which multiples of simulated peak memory measured ones are expected, over all of some runs; or that no
+    published run says so. Empty where their grounds are not known."""
+    known = [one for one in entries if one.circumstances is not None]
+    spread = [one.spreads[MEMORY] for one in known if MEMORY in one.spreads]
+    if not spread:
+        return "peak memory never validated" if known else ""
+    low, high = min(one["low"] for one in spread), max(one["high"] for one in spread)
+    near = {one["basis"] for one in spread}
+    basis = near.pop() if len(near) == 1 else f"{100 * LEVEL:.0f} %, the widest of these"
+    rest = "" if len(spread) == len(known) else "; of some never validated"
+    return f"peak memory {low:.2f} to {high:.2f} times the simulated one ({basis}){rest}"
 
 
 def _listed(names: list[str]) -> str:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from simulator import units
 from simulator.metrics import METRICS
 from simulator.results.result import Result
+from simulator.results.spread import MEMORY, Interval
 
 BETTER = {
     "flop_rate": "FLOP rate",
@@ -112,12 +113,30 @@ _EXPECTED = ("step_time_s", "mean_ttft_ms", "mean_tpot_ms", "output_throughput_p
 
 
 def expected(result: Result) -> str:
-    """Between which values the main figures are expected, in a sentence; empty where no run speaks for them."""
+    """Between which values the main figures and peak memory are expected, in a sentence; empty for several jobs.
+
+    Times of a run that does not fit are not told; that no published run speaks for its memory is.
+    """
+    parts = [_times(result) if result.feasible else "", expected_memory(result)]
+    return "; ".join(filter(None, parts))
+
+
+def _times(result: Result) -> str:
     found = [(name, one) for name, one in result.intervals.items() if name in _EXPECTED]
-    if not found or not result.feasible:
-        return ""
-    ends = (f"{METRICS[n].label} {figure(n, one.low)} to {figure(n, one.high)}" for n, one in found)
-    return f"{', '.join(ends)} ({found[0][1].basis})"
+    ends = (f"{METRICS[n].label} {_ends(n, one)}" for n, one in found)
+    return f"{', '.join(ends)} ({found[0][1].basis})" if found else ""
+
+
+def expected_memory(result: Result) -> str:
+    """Between which values peak memory is expected, or that no published run speaks for it; empty without a ground."""
+    if MEMORY in result.ground.never_validated:
+        return "peak memory never validated"
+    one = result.intervals.get("peak_memory_bytes")
+    return "" if one is None else f"peak memory {_ends('peak_memory_bytes', one)} ({one.basis})"
+
+
+def _ends(name: str, one: Interval) -> str:
+    return f"{figure(name, one.low)} to {figure(name, one.high)}"
 
 
 def estimated(ground: str) -> bool:

@@ -26,6 +26,8 @@ FEWEST = 5
 """Rows of other sources from which on there is an interval at all."""
 FEWEST_SOURCES = 4
 """Sources from which on something is known of another one."""
+MANY_SOURCES = 10
+"""Sources from which on it shows what nearness is worth; of fewer all speak, by the longest reach."""
 
 
 class Widening(NamedTuple):
@@ -80,15 +82,15 @@ def calibrated(
     """The narrowest widening that holds `LEVEL` of the rows of left-out sources, near ones and far ones alike.
 
     `distances(i)` gives those of all rows from row `i`; rows with one number in `alike` have equal ones and one source.
-    None with fewer than `FEWEST_SOURCES`.
+    None with fewer than `FEWEST_SOURCES`; of fewer than `MANY_SOURCES` only the longest reach is tried.
     """
-    if len(np.unique(sources)) < FEWEST_SOURCES:
+    if (number := len(np.unique(sources))) < FEWEST_SOURCES:
         return None
     best: tuple[float, Widening] | None = None
     alike = np.arange(len(residuals)) if alike is None else alike
     first = {int(group): int(i) for group, i in zip(*np.unique(alike, return_index=True), strict=True)}
     far = {group: distances(i) for group, i in first.items()}
-    for reach in REACHES:
+    for reach in REACHES if number >= MANY_SOURCES else REACHES[-1:]:
         left_out = list(_left_out(residuals, sources, alike, far, reach))
         if not left_out:
             return None

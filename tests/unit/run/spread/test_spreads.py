@@ -1,15 +1,29 @@
 """Spreads of runs from shipped residuals, and the intervals of figures that follow."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from simulator.report.compare import html as compare_html
+from simulator.report.compare import page as compare_page
+from simulator.report.text import wording
+from simulator.report.text.grounds import expected_memory
+from simulator.results.ground import stated
 from simulator.results.spread import STEP, TTFT, Spread, interval, intervals
+from simulator.run.dispatch import simulate
 from simulator.run.extent import Extent
 from simulator.run.ground import Conditions
 from simulator.run.spread.conformal import Widening
+from simulator.run.spread.grounded import grounded
 from simulator.run.spread.near import Alike, Like, apart
 from simulator.run.spread.residuals import Residuals, read, shipped, written
+from simulator.specs import load_scenario
+from simulator.specs.resolve import load_run
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document as compare_document
 
+TIGHT = "cluster.node.accelerator.memory.capacity=20 GB"
 OURS = Conditions("training", "H100", "Megatron 1", "16 bits", "dense", "nccl")
 
 
@@ -68,7 +82,33 @@ def test_what_is_written_is_read_back() -> None:
     assert len(back.rows) == 2
 
 
-@pytest.mark.parametrize("key", [("training", "step"), ("serving", "ttft"), ("serving", "tpot")])
+def test_memory_has_an_interval_or_says_that_it_has_none() -> None:
+    training = simulate(load_scenario("scenarios/quickstart.yaml").scenario)
+    low, high = training.intervals["peak_memory_bytes"].low, training.intervals["peak_memory_bytes"].high
+    assert low < training.metrics["peak_memory_bytes"] < high < 1.5 * low
+    assert training.ground.never_validated == ()
+    assert "peak memory" in wording.expected(training)
+    tight = simulate(load_scenario("scenarios/quickstart.yaml", [TIGHT]).scenario)
+    assert not tight.feasible
+    assert wording.expected(tight).startswith("peak memory")
+    both = [stated(training.ground), replace(stated(training.ground), spreads={})]
+    assert expected_memory(both).endswith("of some never validated")
+    assert expected_memory(both[1:]) == "peak memory never validated"
+    serving = grounded(load_run("scenarios/serving/quickstart.yaml").scenario)
+    assert serving.never_validated == ("memory",)
+    assert stated(serving).never_validated == ("memory",)
+
+
+def test_every_study_says_how_far_memory_may_lie() -> None:
+    one = simulate(load_scenario("scenarios/quickstart.yaml").scenario)
+    compared = compare_document(compare([one, one], ["one", "other"]))
+    for text in (compare_page.page(compared), compare_html.page(compared)):
+        assert "peak memory 0." in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "key", [("training", "memory"), ("training", "step"), ("serving", "ttft"), ("serving", "tpot")]
+)
 def test_shipped_intervals_hold_what_they_promise_of_left_out_sources(key: tuple[str, str]) -> None:
     """The coverage that calibration found is stated with the shipped residuals: 75 to 85 %."""
     known = shipped()[key]
