@@ -19,7 +19,7 @@ from simulator.run.dispatch import simulate
 from simulator.run.kinds import kind_of
 from simulator.specs.base import Spec
 from simulator.specs.resolve import placed
-from simulator.specs.scenario import AnyScenario
+from simulator.specs.scenario import AnyRun
 from simulator.study.compare import comparison as comparing
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from simulator.specs.scenario import Scenario as TrainingSpec
 
-Source = str | PathLike[str] | Scenario | AnyScenario
+Source = str | PathLike[str] | Scenario | AnyRun
 """Where a scenario comes from: a path, a name, or one that is loaded."""
 Item = Source | results.Result
 """What can be compared."""
@@ -47,11 +47,12 @@ def run(
     leap: bool | None = None,
     sensitivities: bool = False,
 ) -> Result:
-    """Simulate a scenario.
+    """Simulate a scenario or a workflow.
 
     Arguments:
 
-    * `scenario`: a YAML file, the name of a shipped scenario such as `"quickstart"`, or what `load` gave.
+    * `scenario`: a YAML file, the name of a shipped scenario such as `"quickstart"` or workflow such as `"ppo-70b"`, or
+      what `load` gave.
     * `overrides`: changes of it, `{"training.micro_batch": 2}` or `["training.micro_batch=2"]`; see `load`.
     * `fold` (training): how ranks with the same program are simulated as one: `"auto"`, `"exact"`, `"tiers"` (faster
       and approximate) or `"none"`.
@@ -93,7 +94,8 @@ def compare(
 
     Arguments:
 
-    * `items`: scenarios, which are simulated, and results, which are taken as they are; or mappings of names to them.
+    * `items`: scenarios and workflows, which are simulated, and results, which are taken as they are; or mappings of
+      names to them.
     * `names`: what the items are called, in their order.
     * `overrides`: changes of all scenarios; see `load`.
     * `vary`: values of keys, `{"training.micro_batch": [1, 2]}` or `["training.micro_batch=1,2"]`; each scenario is run
@@ -103,7 +105,7 @@ def compare(
     """
     pairs = _named(items, names)
     changes, variants = texts(overrides), _variants(() if vary is None else vary)
-    loaded: list[tuple[str, AnyScenario | results.Result]] = []
+    loaded: list[tuple[str, AnyRun | results.Result]] = []
     for name, item in pairs:
         if isinstance(item, results.Result):
             loaded.append((name or item.name, item))
@@ -181,7 +183,7 @@ def sweep(
     changes, drawn = texts(overrides), None if random is None else whole("random", random)
     processes = min(whole("jobs", jobs), 4 * executors.cores())
     _check_work(executor, progress)
-    source: str | AnyScenario
+    source: str | AnyRun
     if isinstance(scenario, Scenario):
         source, changes = scenario.path, (*scenario.overrides, *changes)
     else:
@@ -264,7 +266,7 @@ def _check_source(scenario: object) -> None:
         raise InputError(Problem(f"{shown(scenario)} is no scenario", hint=hint))
 
 
-def _spec(scenario: Source, overrides: Overrides) -> AnyScenario:
+def _spec(scenario: Source, overrides: Overrides) -> AnyRun:
     """The resolved scenario."""
     loaded = _loaded(scenario, overrides)
     if loaded is not None:
@@ -274,7 +276,7 @@ def _spec(scenario: Source, overrides: Overrides) -> AnyScenario:
         return scenario
     from simulator.specs.text.written import template_of
 
-    return cast("AnyScenario", template_of(scenario).changed(texts(overrides)).filled()[0])
+    return template_of(scenario).changed(texts(overrides)).filled()[0]
 
 
 def _loaded(scenario: Source, overrides: Overrides) -> Scenario | None:

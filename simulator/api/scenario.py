@@ -1,4 +1,4 @@
-"""Scenarios that remember how they were read, so that they can be changed, and changes written as Python values."""
+"""Scenarios and workflows that remember how they were read, so that they can be changed; changes as Python values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Any
 import simulator.run  # noqa: F401  (the readers of foreign files)
 from simulator.api.arguments import as_yaml, path_of, shown, strings
 from simulator.errors import InputError, Problem
-from simulator.specs import load_scenario
-from simulator.specs.scenario import AnyScenario
+from simulator.specs.resolve import load_run
+from simulator.specs.scenario import AnyRun
 
 Overrides = Mapping[str, Any] | Sequence[str] | str | None
 """Changes of a scenario: `{"training.micro_batch": 2}`, or `["training.micro_batch=2"]` as on the command line."""
@@ -18,13 +18,13 @@ _LONGEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario that was read and checked."""
+    """A scenario or a workflow that was read and checked."""
 
     path: str
     """File, or name of a shipped scenario, as it was given."""
     overrides: tuple[str, ...]
     """Changes in the form of the command line."""
-    spec: AnyScenario
+    spec: AnyRun
     """The resolved scenario: every value, in SI units, with what was left out filled in."""
     origins: dict[str, str]
     """Where each value comes from, by its path such as `training.parallel.tp`."""
@@ -38,7 +38,7 @@ class Scenario:
 
     @property
     def kind(self) -> str:
-        """`training` or `serving`."""
+        """`training`, `serving`, `jobs` or `workflow`."""
         from simulator.run.kinds import kind_of
 
         return kind_of(self.spec).name
@@ -54,18 +54,18 @@ class Scenario:
 
 
 def load(path: str | PathLike[str], overrides: Overrides = ()) -> Scenario:
-    """Read a scenario, a YAML file or the name of a shipped one, and apply overrides.
+    """Read a scenario or a workflow, a YAML file or the name of a shipped one, and apply overrides.
 
     Arguments:
 
-    * `path`: a YAML file, or a name such as `"quickstart"` or `"serving/quickstart"`.
+    * `path`: a YAML file, or a name such as `"quickstart"`, `"serving/quickstart"` or, of a workflow, `"ppo-70b"`.
     * `overrides`: a mapping of `key.path` to values, or a list of `key.path=value`. `+key.path` adds a key that is not
       there, `~key.path` (with None) takes one away. Quantities are text with their unit: `{"slo.ttft": "500 ms"}`.
 
     Raises InputError with every problem found, each with its file and line.
     """
     name, changes = path_of("path", path), texts(overrides)
-    loaded = load_scenario(name, changes)
+    loaded = load_run(name, changes)
     return Scenario(name, changes, loaded.scenario, loaded.origins, loaded.sources)
 
 

@@ -34,7 +34,7 @@ def _blocks(document: LayoutsDocument, elapsed_s: float | None) -> Iterable[Rend
     yield from blocks.notes("Warnings", document.warnings, "yellow")
     took = "" if elapsed_s is None else f" in {units.format(elapsed_s, 'time')}"
     made = wording.plural(document.provenance.simulations, "simulation")
-    priced = wording.plural(document.counts.priced, "step")
+    priced = wording.plural(document.counts.priced - document.counts.ledger, "step")
     yield Text(f"\n{made}, {priced} priced{took}. Simulated, not measured.", "dim")
 
 

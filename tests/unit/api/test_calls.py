@@ -10,10 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 
 import simulator as sim
+from simulator.errors import InputError
 from simulator.metrics import METRICS
 from simulator.results.result import Result, overridden
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
+from simulator.specs.resolve import load_run
 from tests.factories import assert_same
 
 ROOT = Path(__file__).parents[3]
@@ -370,3 +372,18 @@ def test_a_combination_that_is_refused_is_left_out_of_a_comparison() -> None:
     assert held.notes[0].startswith("tp 3 is left out: training.parallel: tp 3 x")
     with pytest.raises(sim.InputError, match="tp 3 x"):
         sim.compare(QUICKSTART, overrides=few, vary={"training.parallel.tp": [2, 3]})
+
+
+def test_workflows_run_and_stand_side_by_side_as_on_the_command_line() -> None:
+    loaded = sim.load("data-acquisition")
+    assert loaded.kind == "workflow"
+    run = sim.run(loaded, {"iterations": 3})
+    again = simulate(load_run("data-acquisition", ["iterations=3"]).scenario)
+    assert run.kind == "workflow"
+    assert run.metrics == again.metrics
+    assert run.iteration_s == sim.run(loaded.spec, {"iterations": 3}).iteration_s
+    held = sim.compare("data-acquisition", vary={"iterations": [2, 3]})
+    assert held.names == ("iterations 2", "iterations 3")
+    assert held.to_frame()["iteration_s"].notna().all()
+    with pytest.raises(InputError, match="`leap` has no meaning"):
+        sim.run("data-acquisition", leap=False)
