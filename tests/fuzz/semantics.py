@@ -335,7 +335,8 @@ def serving_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str 
         return wrong
     requests = document["requests"]
     ended = figures["completed"] + figures["failed"] + figures.get("unfinished", 0)
-    waits = "closed_loop" in requests["arrivals"] and figures.get("unfinished", 0) > 0  # and sends nothing more
+    in_turn = "closed_loop" in requests["arrivals"] or "sessions" in requests
+    waits = in_turn and figures.get("unfinished", 0) > 0  # and sends nothing more
     if ended > requests["count"] or (ended < requests["count"] and not waits):
         return f"{ended} of {requests['count']} requests ended"
     for name in ("ttft", "tpot", "itl", "e2el"):

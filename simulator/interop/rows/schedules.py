@@ -1,10 +1,12 @@
 """Pipeline schedules by the words of published rows: the order, model chunks of a rank, what travels beside passes."""
 
 import re
+from math import ceil
 from typing import TYPE_CHECKING
 
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.training_names import predicting
 from simulator.interop.rows.words import vocabulary
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ _OVERLAP = re.compile(
     r"(,? with)? overlap\w*( of)? (p2p|pp|a2a|moe|communication)( overlap)?|,? with (a2a|p2p|pp|moe) overlap"
 )
 _SENDS = re.compile(r"overlap\w*( of)? (p2p|pp|communication)|(p2p|pp) overlap")
+_MOVED = re.compile(r",? ?(with )?layers? (redistribut\w+|balanc\w+)")
+"""Words of layers that make room for the output layer on the last stage."""
 _OWNERS = re.compile(r" (maxtext|megatron)$")
 _FLAGGED = re.compile(
     r"(?<![a-z])(dual ?pipe ?v?|zero ?bubble( (h1|h2|v))?|zb ?(h1|h2|v|1p|2p)|v ?half|v ?min|chimera|hanayo)(?![a-z\d])"
@@ -68,6 +72,39 @@ def schedule(words: str | None, stages: int) -> str | None:
     raise Refused(f"schedule `{words}`")
 
 
+def stages(row: "Row", chunks: int, assumed: list[str]) -> tuple[int, ...] | None:
+    """Layers of each stage of a row; None where all have as many."""
+    if _MOVED.search(plain(row.schedule or "")):
+        return _redistributed(row, chunks, assumed)
+    return stage_layers(row.layers, chunks, assumed, predicting(row.flags))
+
+
+def _redistributed(row: "Row", chunks: int, assumed: list[str]) -> tuple[int, ...] | None:
+    """Layers by FLOPs, the output layer among them: the last stage keeps its mean share less that of the output layer,
+    rounded up, and of the others the later ones hold more (`layers_last` of sail-sg/VocabularyParallelism,
+    artifact/exp_one_host.csv)."""
+    ffn = (row.ffn or 4 * row.hidden) * (3 if row.gated_ffn else 2)
+    logits = (row.vocab or 0) / (4 * row.hidden + ffn + 2 * row.seq_len)
+    last = max(ceil((row.layers + logits) / chunks - logits), 0)
+    each, more = divmod(row.layers - last, chunks - 1)
+    assumed.append(f"{last} layers on the last stage, by FLOPs, and the others even")
+    return (*(each + (i >= chunks - 1 - more) for i in range(chunks - 1)), last)
+
+
+def stage_layers(layers: int, chunks: int, assumed: list[str], modules: int = 0) -> tuple[int, ...] | None:
+    """Even stages; a remainder goes to chunks after the first, so that first and last (embedding, head) hold fewer.
+    Modules for multi-token prediction count as layers of the last."""
+    if modules and chunks > 1:
+        all_of = stage_layers(layers + modules, chunks, assumed) or ((layers + modules) // chunks,) * chunks
+        return (*all_of[:-1], all_of[-1] - modules)
+    short = layers % chunks
+    if not short:
+        return None
+    assumed.append(f"{layers} layers over {chunks} chunks: the remainder in the middle")
+    first = (chunks - short) // 2 + (chunks - short) % 2
+    return tuple(layers // chunks + (first <= i < first + short) for i in range(chunks))
+
+
 def _alone(words: str | None) -> str:
     """Words of an order and its chunks, without what overlaps and whose it is."""
-    return _OWNERS.sub("", _OVERLAP.sub("", plain(words or ""))).strip(" .")
+    return _OWNERS.sub("", _MOVED.sub("", _OVERLAP.sub("", plain(words or "")))).strip(" .")

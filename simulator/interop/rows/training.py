@@ -460,7 +460,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "sequence_length": row.seq_len,
         "parallel": parallel,
         "schedule": None if said in (None, "1f1b", "interleaved-1f1b") else said,
-        "stages": stage_layers(row.layers, pp * vpp, assumed, names.predicting(row.flags)),
+        "stages": schedules.stages(row, pp * vpp, assumed),
         "recompute": recompute,
         "recompute_modules": names.recomputation(row.recompute).modules,
         "recompute_keeps": names.recomputation(row.recompute).keeps,
@@ -480,20 +480,6 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     if "dispatcher" not in set_by_recipe:
         set_by_recipe["dispatcher"] = experts.dispatcher(row, assumed)
     return Training(**{**stated, **set_by_recipe})
-
-
-def stage_layers(layers: int, chunks: int, assumed: list[str], modules: int = 0) -> tuple[int, ...] | None:
-    """Even stages; a remainder goes to chunks after the first, so that first and last (embedding, head) hold fewer.
-    Modules for multi-token prediction count as layers of the last."""
-    if modules and chunks > 1:
-        all_of = stage_layers(layers + modules, chunks, assumed) or ((layers + modules) // chunks,) * chunks
-        return (*all_of[:-1], all_of[-1] - modules)
-    short = layers % chunks
-    if not short:
-        return None
-    assumed.append(f"{layers} layers over {chunks} chunks: the remainder in the middle")
-    first = (chunks - short) // 2 + (chunks - short) % 2
-    return tuple(layers // chunks + (first <= i < first + short) for i in range(chunks))
 
 
 PACKED = 256

@@ -6,7 +6,7 @@ The rules are the same for every row, none looks at the measured value, and what
 from typing import Any
 
 from simulator.errors import InputError
-from simulator.interop.rows.training import stage_layers
+from simulator.interop.rows.schedules import stage_layers
 from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory

@@ -628,3 +628,33 @@ def test_what_lives_on_hosts(shard: str, flags: str | None, parts: set[str]) -> 
     zero = names.sharding(shard).zero
     found = names.offload(zero, shard, flags)
     assert {name for name in ("activations", "optimizer", "parameters") if found and getattr(found, name)} == parts
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        ("1f1b + vocabulary parallel (1 barrier)", "vocab-1"),
+        ("1F1B + vocabulary parallel (2 barriers)", "vocab-2"),
+        ("Vocab-2", "vocab-2"),
+        ("interlaced (TP-style vocabulary layers)", "interlaced"),
+        ("1f1b, layer redistribution", "1f1b"),
+    ],
+)
+def test_schedules_that_spread_the_vocabulary(words: str, order: str) -> None:
+    assert schedules.schedule(words, 8) == order
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "layers"),
+    [
+        (32000, (4, 4, 4, 4, 4, 4, 4, 4)),
+        (64000, (4, 4, 4, 4, 4, 4, 5, 3)),
+        (128000, (4, 4, 4, 4, 4, 5, 5, 2)),
+        (256000, (4, 4, 4, 5, 5, 5, 5, 0)),
+    ],
+)
+def test_redistributed_layers_are_those_of_the_artifact(vocabulary: int, layers: tuple[int, ...]) -> None:
+    """sail-sg/VocabularyParallelism, artifact/exp_one_host.csv, 2,048 tokens."""
+    row = {**ROW, "layers": 32, "hidden": 3072, "ffn": 12288, "seq_len": 2048, "vocab": vocabulary, "gated_ffn": False}
+    row["schedule"] = "1f1b, layer redistribution"
+    assert schedules.stages(read_row(Row, row), 8, []) == layers
