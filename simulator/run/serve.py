@@ -32,6 +32,7 @@ from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.fleet.tiers import Tiers, host_link
 from simulator.serving.replica.blocks import Memory
+from simulator.serving.replica.images import ImageEncoder
 from simulator.serving.replica.intake import FrontEnd
 from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
@@ -198,6 +199,9 @@ def serving(
         fleet.kv_transfer.decoders = [replica for replica in replicas if replica.role == "decode"]
         fleet.local = scenario.serving.local_prompts
     _in_step(replicas, homes, agenda, scenario.stack)
+    for replica, system in zip(replicas, homes, strict=True):
+        if workload.images is not None and system.cost.vision is not None and system.role != "decode":
+            replica.encoder = ImageEncoder(system.cost.vision, workload.images)
     tiers = _tiers(site, systems, replicas, scenario.model.layers, asked)
     equip(site, scenario, fleet, systems, replicas, workload)
     if scenario.serving.finetuning is not None:
@@ -394,7 +398,7 @@ def _workload(scenario: ServingScenario, systems: tuple[System, ...], start: int
     block = lcm(BLOCK, *(system.cost.block_size for system in systems))  # whole cache blocks of every pool
     requests = scenario.requests
     trace = None if requests.trace is None else traces.read(requests.trace)
-    drawn = generate(requests, scenario.seed, trace, block)
+    drawn = generate(requests, scenario.seed, trace, block, scenario.model.vision)
     if start:
         drawn.arrival[drawn.arrival != NEVER] += start
     return drawn

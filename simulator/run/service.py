@@ -55,6 +55,7 @@ from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import column
 from simulator.serving.replica.replica import Replica
+from simulator.serving.workload.images import tokens
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import dump, scenario_hash
 
@@ -297,14 +298,14 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
     peak = max(sum(system.cost.ledger.values()) for system in run.systems)
     if run.condensing is not None:
-        return _condensed(run.condensing, service, prices, peak) | _per_step(run)
+        return _condensed(run.condensing, service, prices, peak) | _per_step(run) | image_figures(run)
     each = [
         replica_energy_j(home.node.accelerator, home.cost, record, verified_of(home.cost, record.iterations), lasts)
         for record, home, lasts in zip(service.replicas, run.homes, held_seconds(service), strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
     found = serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
-    return found | _per_step(run)
+    return found | _per_step(run) | image_figures(run)
 
 
 def _condensed(taken: "Condensing", service: Service, prices: dict[str, float | None], peak: float) -> dict[str, float]:
@@ -335,6 +336,19 @@ def _per_step(run: "ServingRun") -> dict[str, float]:
                 steps += run.condensing.totals.replicas[number].decoded
             produced += sum(getattr(batch.decodes, "produced", 0) for batch in replica.batches)
     return {"tokens_per_step": produced / steps} if steps else {}
+
+
+def image_figures(run: "ServingRun") -> dict[str, float]:
+    """Images that requests have, the tokens that they are of prompts, and seconds of encoding; nothing without any."""
+    images, vision = run.workload.images, run.scenario.model.vision
+    if images is None or vision is None:
+        return {}
+    ticks = sum(replica.record.encoded for replica in run.replicas)
+    return {
+        "total_images": float(sum(map(len, images))),
+        "total_image_tokens": float(sum(tokens(each, vision) for own in images for each in own)),
+        "image_encoding_s": units.to_seconds(ticks),
+    }
 
 
 def _accelerators(run: "ServingRun") -> list[Accelerator]:

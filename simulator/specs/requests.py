@@ -170,6 +170,17 @@ class Lengths(Spec):
     """What it was fitted to."""
 
 
+class Images(Spec):
+    """Images of a request; `model.vision` makes tokens of the prompt of them, beside those that `lengths` gives."""
+
+    count: Distribution = Distribution(fixed=1.0)
+    """Images of a request; rounded, may be 0."""
+    width: Counts
+    """Pixels from left to right; rounded, at least 1."""
+    height: Counts
+    """Pixels from top to bottom; rounded, at least 1."""
+
+
 class Tools(Spec):
     """Steps of an agent: turns that a tool asks for in the place of a person."""
 
@@ -252,6 +263,9 @@ class Requests(Spec):
     """Conversations instead of single questions."""
     shared_prefix: SharedPrefix | None = None
     """What prompts have in common."""
+    images: Images | None = Field(default=None, exclude_if=lambda images: images is None)
+    """Images of requests, each with its size, in place of those of a trace; none, or those of the trace (column
+    `images`), where left out."""
     priorities: tuple[Fraction, ...] = ()
     """Share of requests of each priority class, most urgent first, for policies that look at it; sums to 1."""
     tenants: tuple[Tenant, ...] = Field(default=(), exclude_if=lambda tenants: not tenants)
@@ -268,6 +282,10 @@ class Requests(Spec):
             raise ValueError("`sessions` are made up and a `trace` is recorded: give one of them")
         if self.priorities and abs(sum(self.priorities) - 1) > 1e-9:
             raise ValueError(f"`priorities` are shares that sum to 1, not to {sum(self.priorities):g}")
+        if self.images is not None and self.sessions is not None:
+            raise ValueError(
+                "`images` of `sessions`, whose turns repeat them, are not simulated: leave one of them out"
+            )
         self._check_tenants()
         return self
 

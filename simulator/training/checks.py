@@ -307,6 +307,7 @@ def without_pipeline(training: Training, mesh: Mesh, stack: Stack, model: Model)
     spread = tp > 1 and (bool(model.experts) or stack.sequence_parallel if given is None else given)
     no_stages, blocks = "there is no pipeline, as pp is 1", "the host waits for every kernel"
     found: list[tuple[object, str]] = [
+        (model.vision, "model.vision: an encoder of images is served, and not trained"),
         (training.overlap_pipeline and stages == 1, f"overlap_pipeline: {no_stages}"),
         (training.overlap_pipeline and stages > 1 and training.blocking_launches, f"overlap_pipeline: {blocks}"),
         (training.overlap_gradients and training.blocking_launches, f"overlap_gradients: {blocks}"),

@@ -12,6 +12,8 @@ from simulator.specs.requests import MOST_TOKENS
 
 MOST_ROWS = 10_000_000
 """Requests of a trace, so that they fit into memory."""
+MOST_SIDE = 100_000
+"""Pixels of a side of an image."""
 LATEST = 1e12
 """Seconds; no time is beyond."""
 _DIGITS = len(str(MOST_TOKENS))
@@ -35,6 +37,8 @@ class TraceColumns:
     """Conversation of each request, -1 for none; None where the file has none."""
     priority: NDArray[np.int64] | None = None
     """Priority class, 0 the most urgent; None where the file has none."""
+    images: tuple[tuple[tuple[int, int], ...], ...] | None = None
+    """(width, height) in pixels of the images of each request; None where the file has none."""
     format: str = ""
     """Name of the format that was recognised."""
     assumptions: tuple[str, ...] = ()
@@ -52,6 +56,7 @@ class Rows:
         self._prompt, self._output, self._lines = array("q"), array("q"), array("q")
         self._times, self._sessions, self._priorities = array("d"), array("q"), array("q")
         self._hashes: list[tuple[int, ...]] = []
+        self._images: list[tuple[tuple[int, int], ...]] = []
         self._names: dict[object, int] = {}
         self._failed = 0
 
@@ -84,6 +89,18 @@ class Rows:
     def rank(self, priority: int) -> None:
         """Say of the request taken last which priority class it has."""
         self._priorities.append(priority)
+
+    def see(self, cell: str, line: int, column: str) -> None:
+        """Say of the request taken last which images it has: `1024x768 512x512`, width before height; empty for none.
+        InputError where a size is none."""
+        found = []
+        for word in cell.replace(";", " ").split():
+            sides = word.lower().split("x")
+            if len(sides) != 2 or not all(_is_side(side) for side in sides):
+                hint = f"write width x height, each from 1 to {MOST_SIDE:,} pixels, as `1024x768 512x512`"
+                raise self.source.error(f"{_excerpt(word)} is no size of an image", line, column, hint)
+            found.append((int(sides[0]), int(sides[1])))
+        self._images.append(tuple(found))
 
     def whole(self, value: object, line: int, column: str) -> int:
         """A cell or value as a whole number from 0 to `MOST_TOKENS`; InputError where it is none."""
@@ -121,6 +138,9 @@ class Rows:
         hashes = None
         if self._hashes:
             hashes = tuple(self._hashes if order is None else [self._hashes[row] for row in order.tolist()])
+        images = None
+        if any(self._images):
+            images = tuple(self._images if order is None else [self._images[row] for row in order.tolist()])
         return TraceColumns(
             times,
             _taken(self._prompt, order),
@@ -129,6 +149,7 @@ class Rows:
             hash_block,
             _taken(self._sessions, order) if self._names else None,
             _taken(self._priorities, order) if self._priorities else None,
+            images=images,
             assumptions=assumptions,
             warnings=self._warnings(order is not None),
         )
@@ -157,6 +178,10 @@ class Rows:
 def _taken(values: "array[int]", order: NDArray[np.int64] | None) -> NDArray[np.int64]:
     column = np.array(values, np.int64)
     return column if order is None else column[order]
+
+
+def _is_side(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS and 1 <= int(text) <= MOST_SIDE
 
 
 def _excerpt(value: object) -> str:

@@ -255,6 +255,8 @@ def caches(result: Result) -> Iterable[RenderableType]:
         yield from adapters(result.service.adapters)
     if result.service is not None and result.service.finetuning is not None:
         yield from finetuning(result.service.finetuning)
+    if "total_images" in result.metrics:
+        yield from images(result)
 
 
 def finetuning(use: FinetuningUse) -> Iterable[RenderableType]:
@@ -264,6 +266,14 @@ def finetuning(use: FinetuningUse) -> Iterable[RenderableType]:
     said = f"{rate:,.0f} tokens/s trained  ·  {use.tokens:,} tokens in {units.format(use.duration, 'time')}"
     yield Text(said + f"  ·  {use.sequences:,} sequences, {use.updates:,} updates")
     yield Text(f"{use.iterations_alone:,} iterations of training alone, as nothing was to be served", "dim")
+
+
+def images(result: Result) -> Iterable[RenderableType]:
+    """What images were to the replicas, in a line."""
+    yield blocks.heading("Images")
+    names = ("total_images", "total_image_tokens", "image_encoding_s")
+    count, tokens, spent = (wording.figure(name, result.metrics[name]) for name in names)
+    yield Text(f"{count} images  ·  {tokens} tokens of prompts  ·  encoded in {spent} of replicas")
 
 
 def adapters(use: AdapterUse) -> Iterable[RenderableType]:

@@ -150,6 +150,8 @@ def parts_of(replica: Replica, rows: dict[str, float]) -> dict[str, float]:
         seconds["adapters"] = record.adapted / len(costs) / units.TICKS_PER_SECOND
     if replica.finetuning is not None:
         seconds["finetuning"] = replica.finetuning.counts.ticks / units.TICKS_PER_SECOND
+    if record.encoded:
+        seconds["images"] = record.encoded / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
         seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
     if replica.wasted:

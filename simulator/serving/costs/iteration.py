@@ -40,6 +40,7 @@ from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
 from simulator.serving.costs.streaming import stage_ticks, with_window
+from simulator.serving.costs.vision import VisionCost, vision_cost, with_encoder
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.collectives import CollectiveProfile
@@ -300,6 +301,8 @@ class ReplicaCost:
     """Blocks that an adapter takes, of each rank, where they lie in blocks."""
     finetuning: FinetuningCost | None = None
     """What training an adapter beside serving costs."""
+    vision: VisionCost | None = None
+    """What encodes images, on the first stage; None where the model reads none."""
 
     @property
     def fits(self) -> bool:
@@ -332,8 +335,7 @@ def compile_costs(
 
     `context` is the longest sequence in tokens; `token_budget` and `max_sequences` size the activations. A model that
     does not fit has no blocks. Of replicas `in_step` what they do with shared experts is apart from `rows`; of others
-    `rows` holds it, as if each had as many rows. InputError where the cluster has too few devices or no arithmetic for
-    the formats.
+    `rows` holds it, as if each had as many rows. InputError for too few devices, or formats without arithmetic.
     """
     tp, stages = shape(layout, stack)
     place = place or placements(range(layout.devices * layout.sharers), layout.devices)[0]
@@ -358,9 +360,11 @@ def compile_costs(
     _stream(costs, shard, layers, weights, own.node)
     capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters, [cost.rows for cost in costs], needs)
+    needs, vision = with_encoder(needs, vision_cost(model, pieces))
     needs, trained = finetuning_cost(pieces, layers, finetuning, with_slots(needs, beside, adapters, capacity))
     alone = blocks_of(needs, capacity, kv_cache, stack, context)
     cache = _elsewhere(alone, costs, needs, shard, remote, formats, (kv_cache, own.node, context))
+    said = overlap_warnings(layout, tp, overlap) + no_effect(traffic, model, layout, exchange)
     return ReplicaCost(
         stages=costs,
         serial=stack.split == "layer",
@@ -372,9 +376,7 @@ def compile_costs(
         capacity=capacity,
         ledger=cache.fullest.kinds() | {"kv cache": cache.kept},
         devices=tp * stages,
-        warnings=cache.warnings
-        + _of_formats(model, formats, device, stack, resolved)
-        + (overlap_warnings(layout, tp, overlap) + no_effect(traffic, model, layout, exchange)),
+        warnings=cache.warnings + _of_formats(model, formats, device, stack, resolved) + said,
         assumptions=notes + overlap_assumptions(overlap) + assumed(speculation),
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
@@ -386,6 +388,7 @@ def compile_costs(
         adapters=beside,
         adapter_blocks=blocks_of_adapters(needs, beside, adapters, cache),
         finetuning=trained,
+        vision=vision,
     )
 
 

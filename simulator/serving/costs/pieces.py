@@ -77,6 +77,11 @@ class Pieces:
         attending = depth.attending(self.shard.model, depth.full)
         return self._passed(self._body(depth, first), self._launches(depth), attending * launch)
 
+    def encoder(self, depth: Depth, more: Sequence[Piece], launch: float) -> RowCosts:
+        """What rows of an encoder pass, that keeps nothing of them, apart from attention: its layers, and `more`."""
+        layers = [entry for entry in self._body(depth, False) if not isinstance(entry[1], Write)]
+        return self._passed([*layers, *((1, piece) for piece in more)], self._launches(depth), depth.full * launch)
+
     def filling(self, depth: Depth, first: bool) -> RowCosts | None:
         """What the rows cost that fill a captured graph up, which pass all but the experts; None where graphs are of
         every size."""

@@ -246,6 +246,7 @@ class Batch:
             blocks.take(need)
         work.used = blocks.memory.blocks - blocks.free - need
         replica.record.copied += extra
+        extra += self._encoding()
         wires = replica.wires
         if wires is not None:
             wires.enter()
@@ -286,6 +287,15 @@ class Batch:
             replica.weight_loads.begin(computing)
         if wires is not None and meets:
             wires.share()
+
+    def _encoding(self) -> int:
+        """Ticks in which images of prompts that begin are encoded."""
+        encoder = self.replica.encoder
+        if encoder is None or not self.work.chunks:
+            return 0
+        ticks = encoder.ticks(self.work.chunks)
+        self.replica.record.encoded += ticks
+        return ticks
 
     def schedule_end(self, end: int) -> None:
         """The iteration, or the stretch, ends then."""

@@ -71,8 +71,10 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
 
 
 def empty_memory(replica: "Replica") -> list[int]:
-    """Shared prefixes and adapters are gone, none written out; requests that waited for an adapter."""
+    """Shared prefixes, encoded images and adapters are gone, none written out; requests that waited for an adapter."""
     lost = replica.adapters.forget() if replica.adapters is not None else []
+    if replica.encoder is not None:
+        replica.encoder.forget()
     blocks = replica.blocks
     if blocks.cache is not None:
         dropped, blocks.cache.dropped = blocks.cache.dropped, None

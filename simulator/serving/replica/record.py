@@ -31,6 +31,7 @@ class Record:
         "busy",
         "copied",
         "drafted",
+        "encoded",
         "exchanged",
         "full",
         "gap_counts",
@@ -77,6 +78,8 @@ class Record:
         """Ticks of drafting on its last stage, that of attention apart."""
         self.adapted = 0
         """Ticks of the kernels of adapters, all stages together."""
+        self.encoded = 0
+        """Ticks of its first stage in which it encoded images."""
         self.hosted = 0
         """Ticks in which its device waited for the host that works beside it, alone; its first stage's."""
         self.copied = 0

@@ -1,7 +1,8 @@
 """The requests of a serving run as columns: drawn from what `Requests` describes, or taken from a trace.
 
 Every random choice draws from a stream of its own (`simulator.random`): arrivals, prompts, outputs, prefixes, prefix
-lengths, turns, think, pauses, tools, priorities, tenants. So a run with more of one keeps all others as they were.
+lengths, turns, think, pauses, tools, priorities, tenants, images and their sides. So a run with more of one keeps all
+others as they were.
 """
 
 from dataclasses import dataclass, replace
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.random import stream
-from simulator.serving.workload import arrivals, conversations, sharing, tenants
+from simulator.serving.workload import arrivals, conversations, images, sharing, tenants
 from simulator.serving.workload.lengths import lengths
 from simulator.serving.workload.sharing import BLOCK, Blocks
 from simulator.specs.distributions import Floats, Integers
 from simulator.specs.requests import ClosedLoop, Requests
+from simulator.specs.vision import Vision
 
 NEVER = -1
 """No arrival of its own, no request that it follows."""
@@ -56,6 +58,10 @@ class Trace(Protocol):
         """Priority classes."""
 
     @property
+    def images(self) -> tuple[tuple[tuple[int, int], ...], ...] | None:
+        """(width, height) in pixels of the images of each request."""
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """What the file leaves open and how it was filled in."""
 
@@ -92,6 +98,8 @@ class Workload:
     """What of the trace was left out or put in order."""
     session: Integers | None = None
     """Conversation of each request; below 0: none. None where there are no conversations."""
+    images: tuple[tuple[int, ...], ...] | None = None
+    """Patches of each image of each request, whose tokens are part of the prompt; None where no request has any."""
     tenant: Integers | None = None
     """Index into `requests.tenants` of each request; None where tenants are not distinguished."""
 
@@ -106,10 +114,13 @@ class Workload:
         return int(timed.min()) if len(timed) else 0
 
 
-def generate(requests: Requests, seed: int, trace: Trace | None = None, block: int = BLOCK) -> Workload:
+def generate(
+    requests: Requests, seed: int, trace: Trace | None = None, block: int = BLOCK, vision: Vision | None = None
+) -> Workload:
     """The requests of a run; equal arguments always give equal columns. InputError where they cannot be had.
 
-    `block` is the number of tokens for which what prompts share has identities, unless the trace has hashes of its own.
+    `block` is the number of tokens for which what prompts share has identities, unless the trace has hashes of its own;
+    `vision` makes tokens of images.
     """
     if trace is not None:
         drawn = _recorded(requests, seed, trace, block)
@@ -117,6 +128,7 @@ def generate(requests: Requests, seed: int, trace: Trace | None = None, block: i
         drawn = _conversing(requests, seed, block)
     else:
         drawn = _single(requests, seed, block)
+    drawn = _seeing(drawn, requests, seed, trace, vision)
     if requests.tenants:
         return tenants.assigned(drawn, requests.tenants, seed)
     if not requests.priorities:
@@ -132,6 +144,24 @@ def _single(requests: Requests, seed: int, block: int) -> Workload:
         raise InputError(Problem("neither a trace nor lengths and a count are given", path="requests"))
     prompt, output = lengths(requests.lengths, requests.count, seed)
     return _shared(requests, seed, _arriving(requests, seed, None, prompt, output), block)
+
+
+def _seeing(drawn: Workload, requests: Requests, seed: int, trace: Trace | None, vision: Vision | None) -> Workload:
+    """Requests with the images that they or the trace have, whose tokens come after those of the prompt."""
+    recorded = None if trace is None or trace.images is None else trace.images[: len(drawn)]
+    sizes = recorded if requests.images is None else images.drawn(requests.images, len(drawn), seed)
+    if sizes is None:
+        return drawn
+    if trace is not None and (trace.hashes is not None or trace.session is not None):
+        problem = "images of requests whose trace says what prompts share are not simulated"
+        raise InputError(Problem(problem, path="requests.images", hint="leave these columns, or images, out"))
+    if vision is None:
+        problem = "requests have images, and the model has no `vision` that would read them"
+        hint = "take a model with one, as models/qwen2-vl-7b, or write `model: {extends: ..., vision: {...}}`"
+        raise InputError(Problem(problem, path="requests.images", hint=hint))
+    patches = tuple(tuple(images.patches(*size, vision) for size in own) for own in sizes)
+    tokens = [sum(images.tokens(each, vision) for each in own) for own in patches]
+    return replace(drawn, prompt=drawn.prompt + np.array(tokens, np.int64), images=patches)
 
 
 def _shared(requests: Requests, seed: int, workload: Workload, block: int) -> Workload:

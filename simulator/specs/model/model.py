@@ -10,6 +10,7 @@ from simulator.specs.base import Count, Format, Spec
 from simulator.specs.model.layers import LayerKind, Layers, blocks
 from simulator.specs.model.linear import LinearSizes
 from simulator.specs.model.mask import BlockMask
+from simulator.specs.vision import Vision
 
 
 class PublishedParameters(Spec):
@@ -181,6 +182,9 @@ class Model(Spec):
     Serving drafts tokens with them where `serving.speculation` says so, and leaves them out otherwise."""
     mtp: Layers | None = None
     """The layer of these modules; as the last layers of the model where left out."""
+    vision: Vision | None = Field(default=None, exclude_if=lambda vision: vision is None)
+    """The encoder of images, of a model that reads them (`requests.images`); none where left out. It is served, with
+    weights in 16 bits on the first stage, and not trained."""
     quantization: str = ""
     """How the published weights are quantised, in the words of their config.json. Nothing is made of it: a run warns
     where `serving.precision.weights` is left out."""

@@ -76,6 +76,13 @@ def test_caches_and_replicas() -> None:
     assert any("linear 60.0, attention 20.0" in row for row in rows)
 
 
+def test_images() -> None:
+    assert "Images" not in page(RESULT)
+    figures = {"total_images": 3.0, "total_image_tokens": 3054.0, "image_encoding_s": 0.25}
+    (line,) = section(page(replace(RESULT, metrics={**RESULT.metrics, **figures})), "Images")
+    assert "3 images" in line and "3,054 tokens of prompts" in line and "encoded in 250 ms" in line
+
+
 def test_of_many_replicas_the_busiest_and_the_idlest() -> None:
     service = serve(asked(60), replicas=20)
     rows = section(page(serving_result(service)), "Replicas, the busiest and the idlest of 20")
