@@ -58,6 +58,13 @@ _GALLERY: dict[str, tuple[str, int, dict[str, object], str]] = {
         "tpu-v4-pod", 32, {"kind": "torus", "shape": [4, 4, 8], "twist": True},
         "Seams of short dimensions lead half of the long one further: six links to the farthest device, not eight.",
     ),
+    "Slices over a data-centre network": (
+        "tpu-v5p-multislice", 8,
+        {"kind": "multislice", "shape": [2, 2, 4], "slices": {"block": [2, 2, 4]}, "oversubscription": 2,
+         "latency": {"value": "1 us", "status": "estimate", "source": "an example"},
+         "bandwidth": {"value": "100 GB/s", "status": "estimate", "source": "an example"}},
+        "Two slices of 16 chips; half of what their hosts' cards carry leaves a slice.",
+    ),
     "Sites": (
         "dgx-h100", 6,
         {"kind": "sites", "sites": [{"name": name, "nodes": 2} for name in _SITES],

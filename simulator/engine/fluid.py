@@ -207,12 +207,11 @@ class Fluid:
     def _solve(self, component: list[Running], scarce: set[int]) -> None:
         """Give each activity of a component its fair speed, and set a timer for the first to end."""
         now = int(self.env.now)
-        if self.record is not None:
-            for member in component:
-                self.record.touch(member.needs.resources)
         speeds = self.speeds.of(component, scarce, self.capacity) if scarce else (1.0,)
         for member, speed in zip(component, speeds, strict=True):
             if speed != member.speed:
+                if self.record is not None:
+                    self.record.touch(member.needs.resources)
                 member.proceed(now, speed)
         self._watch(component)
 

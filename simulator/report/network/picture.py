@@ -100,7 +100,7 @@ def _lines(document: NetworkDocument, places: list[Place]) -> list[Line]:
         width = (0.5 + 1.8 * (capacity / widest) ** 0.5) * (1.0 if len(pairs) < 1500 else 0.4) * (1 + heat)
         colour = _warm(heat)
         ends = places[start], places[stop]
-        if document.kind == "torus" and _seam(document, start, stop):
+        if _seam(document, start, stop):
             found += [Line(here, _towards(here, there, -_STUB), colour, width) for here, there in (ends, ends[::-1])]
         else:
             found.append(Line(*ends, colour, width))
@@ -108,8 +108,11 @@ def _lines(document: NetworkDocument, places: list[Place]) -> list[Line]:
 
 
 def _seam(document: NetworkDocument, start: int, stop: int) -> bool:
-    one, other = (document.points[number].numbers for number in (start, stop))
-    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) > 1
+    """Whether a link leads around a torus, from one end of a dimension to the other."""
+    one, other = document.points[start], document.points[stop]
+    if document.kind not in ("torus", "multislice") or {one.kind, other.kind} != {"device"}:
+        return False
+    return sum(abs(a - b) for a, b in zip(one.numbers, other.numbers, strict=True)) > 1
 
 
 def _towards(here: Place, there: Place, length: float) -> Place:

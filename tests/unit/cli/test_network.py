@@ -108,6 +108,14 @@ def test_shipped_clusters_are_drawn(cluster: str) -> None:
     ) in (0, 2)
 
 
+def test_links_around_a_slice_are_stubs() -> None:
+    """Two slices of 2 x 2 x 4, each with 28 links, 4 seams of two stubs, and 16 cards; two ways to the core."""
+    slices = {"kind": "multislice", "shape": [2, 2, 4], "bandwidth": figure("100 GB/s"), "latency": figure("1 us")}
+    name = write(slices, 8, "nodes/tpu-v5p-host")
+    assert main(["network", name, "--svg", "a.svg", "--quiet"]) == 0
+    assert Path("a.svg").read_text().count("<path") == 2 * (28 + 2 * 4 + 16 + 1)
+
+
 BAD = {
     "a rank that is not there": ((LEAVES, ("--way", "0", "64")), "there is no rank 64"),
     "a rank that is no number": ((LEAVES, ("--way", "0", "x")), "'x' is no rank"),
