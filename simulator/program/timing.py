@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What passes of each stage last and keep. Arrays have the shape (stages,); a full backward pass is I and W."""
+    """What passes of each stage last and keep. Arrays have the shape (stages,)."""
 
     forward: Ints
     """Ticks of F."""
@@ -46,6 +46,8 @@ class Costs:
     """Ticks of what ranks do together before S, after S and after T."""
     slices: Slices | None = None
     """How a microbatch is cut along its sequence where a schedule numbers slices; None: each number costs all of it."""
+    backward: Ints | None = None
+    """Ticks of B; None: of I and W one after the other. Less where a whole pass overlaps what its halves cannot."""
 
     @classmethod
     def equal(cls, stages: int, forward: int = 1, input_gradient: int = 1, weight_gradient: int = 1) -> Self:
@@ -58,11 +60,22 @@ class Costs:
         """Stages that these are the costs of."""
         return len(self.forward)
 
+    @property
+    def whole_backward(self) -> Ints:
+        """Ticks of B."""
+        return self.input_gradient + self.weight_gradient if self.backward is None else self.backward
+
+    @property
+    def least_weight_gradient(self) -> Ints:
+        """Least ticks that gradients of weights add to those of inputs, in a pass of their own or in B."""
+        least: Ints = np.clip(self.whole_backward - self.input_gradient, 0, self.weight_gradient)
+        return least
+
     def table(self) -> Ints:
         """Ticks by stage and kind; shape (stages, kinds)."""
         table = np.zeros((self.stages, len(Kind)), np.int64)
         table[:, Kind.F], table[:, Kind.I], table[:, Kind.W] = self.forward, self.input_gradient, self.weight_gradient
-        table[:, Kind.B] = self.input_gradient + self.weight_gradient
+        table[:, Kind.B] = self.whole_backward
         for kind, ticks in ((Kind.S, self.scores), (Kind.T, self.scores_gradient)):
             table[:, kind] = 0 if ticks is None else ticks
         return table
@@ -73,10 +86,11 @@ class Costs:
         if self.slices is None:
             return table
         shares = np.ones((len(Kind), len(self.slices)))
-        shares[[Kind.F, Kind.I]] = [float(share) for share in self.slices.passes]
+        shares[[Kind.F, Kind.I, Kind.B]] = [float(share) for share in self.slices.passes]
         shares[Kind.W] = [float(share) for share in self.slices.tokens]
         each = np.rint(table[..., None] * shares).astype(np.int64)
-        each[:, Kind.B] = each[:, Kind.I] + each[:, Kind.W]
+        if self.backward is None:
+            each[:, Kind.B] = each[:, Kind.I] + each[:, Kind.W]
         return np.tile(each, -(-count // len(self.slices)))[..., :count]
 
     def released(self) -> Floats:
@@ -180,7 +194,7 @@ def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1,
     if costs.slices is not None:
         return _least_of_slices(costs, costs.slices, home, microbatches)
     times = max(len(home) // max(costs.stages, 1), 1)
-    passes = (costs.forward, costs.input_gradient, costs.weight_gradient, costs.scores, costs.scores_gradient)
+    passes = (costs.forward, costs.input_gradient, costs.least_weight_gradient, costs.scores, costs.scores_gradient)
     forward, inputs, weights, scores, gradients = (
         np.tile(np.zeros(costs.stages, np.int64) if each is None else each, times) for each in passes
     )
@@ -210,7 +224,7 @@ def _least_of_slices(costs: Costs, slices: Slices, home: Ints, microbatches: int
 
 def _least_of_paths(costs: Costs, home: Ints, microbatches: int, paths: Paths) -> int:
     """`least_makespan` of microbatches that skip stages."""
-    back = costs.input_gradient + costs.weight_gradient
+    back = costs.input_gradient + costs.least_weight_gradient
     ranks = int(home.max()) + 1
     work, enter, through = np.zeros(ranks, np.int64), np.full(ranks, np.iinfo(np.int64).max), 0
     for first, path in enumerate(paths[:microbatches]):
@@ -220,5 +234,5 @@ def _least_of_paths(costs: Costs, home: Ints, microbatches: int, paths: Paths) -
         hops = np.concatenate(([0], np.cumsum(home[own][1:] != home[own][:-1]))) * costs.send
         np.minimum.at(enter, home[own], np.cumsum(costs.forward[own]) - costs.forward[own] + hops)
         whole = costs.forward[own].sum() + costs.input_gradient[own].sum() + 2 * hops[-1]
-        through = max(through, int(whole + costs.weight_gradient[own[0]]))
+        through = max(through, int(whole + costs.least_weight_gradient[own[0]]))
     return max(int((enter + work).max()), through)

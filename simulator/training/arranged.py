@@ -1,40 +1,39 @@
-"""The schedule of a job whose maker sees what passes cost and keep.
+"""The schedule of a job whose maker sees what passes last and keep.
 
-Costs come from the job itself, before anything is priced: FLOPs of the chunks' passes, which say how long they last
-relative to each other (gradients of weights repeat the products, gradients of inputs do so too and attention twice, and
-recompute what was dropped), and bytes of activations. Sends cost nothing here. What a rank may keep is what its device
-has left beside states and workspace.
+What they last is priced as the step prices it (`durations`), before there is an order: on the first devices of the
+cluster, where other jobs or perturbations are not yet known. What a rank may keep is what its device has left beside
+states and workspace.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
+from simulator import fabric
+from simulator.cost import compile_device
 from simulator.errors import InfeasibleError
 from simulator.program.timing import Costs
+from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.training.build import build_job, in_flight, named_schedule
 from simulator.training.checks import check_copies, check_split
-from simulator.training.flops import attention_flops, head_forward_flops, layer_forward_flops, repeated_flops
+from simulator.training.communication import Network
+from simulator.training.durations import durations
 from simulator.training.job import Job
 from simulator.training.memory import (
-    Chunk,
     all_chunks,
     chunk_activations,
     chunk_for_weights,
     largest,
-    over_layers,
     peak_memory,
     static_memory,
     working_memory,
 )
 from simulator.training.schedules import SIZES_ONLY, Pipeline, frugal, own_name
 
-SCALE = 1_000_000
-"""Ticks of the longest forward pass."""
-NEAR = 0.01
-"""Relative difference of makespans that FLOPs cannot tell: orders that they rank so closely come out of priced steps
-either way round, up to a tenth apart."""
+NEAR = 0.001
+"""Relative difference of makespans that says nothing: it is that of steps with all that runs beside passes."""
 TRIES = 3
 """Orders that are made at most before one that does not fit is taken."""
 
@@ -50,9 +49,10 @@ def arranged_job(scenario: Scenario) -> Job:
     if name in SIZES_ONLY or name.endswith(".csv"):
         return job
     capacity = float(scenario.cluster.node.accelerator.memory.capacity.value)
+    lasting = priced(scenario, job)
     room, kept, rest = np.inf, np.zeros(len(job.chunks)), np.zeros(len(job.chunks))
     for tried in range(TRIES):
-        costs, before = relative_costs(largest(job)), (room, kept.sum(), rest.sum())
+        costs, before = with_kept(lasting, largest(job)), (room, kept.sum(), rest.sum())
         room, kept = min(room, capacity - _beside(largest(job))), np.maximum(kept, costs.kept)
         rest = np.maximum(rest, costs.kept_for_weights)
         if tried and (peak_memory(job) <= capacity or (room, kept.sum(), rest.sum()) == before):
@@ -84,26 +84,15 @@ def _beside(job: Job) -> float:
     return max(sum(static_memory(job, stage).values()) + working_memory(job, stage) for stage in range(job.pp))
 
 
-def relative_costs(job: Job) -> Costs:
-    """Passes of the chunks relative to each other, and the bytes that they keep."""
+def priced(scenario: Scenario, job: Job) -> Costs:
+    """What passes and sends of a job last on the cluster of its scenario."""
+    profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
+    network = Network(job, fabric.build(scenario.cluster), profile)
+    return durations(job, compile_device(scenario.cluster.node.accelerator), network)
+
+
+def with_kept(costs: Costs, job: Job) -> Costs:
+    """The costs with the bytes that passes of the job's chunks keep."""
     chunks = all_chunks(job)[: len(job.chunks)]
-    forward, inputs, weights = np.array([_passes(job, chunk) for chunk in chunks]).T
-    unit = SCALE / max(float(forward.max()), 1.0)
     kept, rest = (np.array([size(job, one) for one in chunks]) for size in (chunk_activations, chunk_for_weights))
-    forward, inputs, weights = np.maximum(np.rint(np.stack([forward, inputs, weights]) * unit), 1).astype(np.int64)
-    costs = Costs(forward, inputs, weights, kept, rest)
-    if not job.vocabulary_sums:
-        return costs
-    product = np.full(len(chunks), round(head_forward_flops(job) / job.pp * unit), np.int64)
-    early = 2 if job.vocabulary_sums == 1 else 1
-    return replace(costs, scores=early * product, scores_gradient=(3 - early) * product)
-
-
-def _passes(job: Job, chunk: Chunk) -> tuple[float, float, float]:
-    """FLOPs of F, I and W of one sequence through a chunk."""
-    attention = over_layers(chunk.kinds, lambda kind: attention_flops(job, kind))
-    forward = over_layers(chunk.kinds, lambda kind: layer_forward_flops(job, kind))
-    if chunk.last and not job.vocabulary_sums:
-        forward += head_forward_flops(job)
-    products = forward - attention
-    return forward, products + 2 * attention + repeated_flops(job, chunk.kinds), products
+    return replace(costs, kept=kept, kept_for_weights=rest)

@@ -417,7 +417,7 @@ class StepCosts:
         its `own` sizes (microbatches,), each with the classes `around`."""
         job = self.job
         shapes, sizes = np.unique(own, return_inverse=True)
-        priced = [self._of_shape(paid, calls.inside[shape], shape) for shape in shapes.tolist()]
+        priced = [self.of_shape(paid, calls.inside[shape], shape) for shape in shapes.tolist()]
         none = [0.0] * len(job.home)
         bound = none if job.synchronous else self._memory_bound([passes for passes, _ in priced])
         hops = list(zip(job.home, job.home[1:], strict=False))
@@ -473,7 +473,7 @@ class StepCosts:
 
         return _calling(Call(run.comm, run.count, ticks(run)) for run in runs if run.comm in paid)
 
-    def _of_shape(
+    def of_shape(
         self, paid: dict[Comm, Ints], inside: Sequence[Comm], shape: int
     ) -> tuple[list[ChunkPasses], list[ChunkPasses]]:
         """Passes of the chunks for microbatches of one size, beside others and alone."""

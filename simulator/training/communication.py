@@ -90,6 +90,10 @@ class Network:
             self.priced[comm] = Priced(comm, cost, self._rows_of(ranks), ranks.shape[1])
         return self.priced[comm]
 
+    def longest(self, comm: Comm) -> int:
+        """Ticks of a priced collective for the chain that waits longest for it, at any place."""
+        return int(self.priced[comm].ticks.max(initial=0))
+
     def _rows_of(self, ranks: Ints) -> Ints:
         """The group of each chain at each place; shape (chains, pp), -1 for none."""
         if id(ranks) not in self._rows:

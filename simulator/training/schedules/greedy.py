@@ -63,7 +63,7 @@ class _Line:
             self.ticks[kind] = ticks.tolist()
         self.kept, self.rest = costs.kept.tolist(), costs.kept_for_weights.tolist()
         if not rules.split:
-            self.ticks[I] = (costs.input_gradient + costs.weight_gradient).tolist()
+            self.ticks[I] = costs.whole_backward.tolist()
         self.caps: list[int] = rules.caps.tolist()
         self.done = [[0] * stages for _ in range(4)]
         self.arrived: list[list[deque[int]]] = [[deque() for _ in range(stages)] for _ in range(I + 1)]
@@ -72,7 +72,7 @@ class _Line:
         self.free = [0] * ranks
         self.rows: list[list[Pass]] = [[] for _ in range(ranks)]
         self.left = 2 * stages * microbatches
-        each = costs.forward + costs.input_gradient + costs.weight_gradient
+        each = costs.forward + (costs.input_gradient + costs.weight_gradient if rules.split else costs.whole_backward)
         self.work: list[int] = (np.bincount(home, each).astype(np.int64) * microbatches).tolist()
         self.events = [(0, rank) for rank in range(ranks)]
 

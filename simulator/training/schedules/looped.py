@@ -81,5 +81,5 @@ def hanayo(pipeline: Pipeline) -> Schedule:
 def _in_line(pipeline: Pipeline) -> float:
     """Ticks of `1f1b` on the same ranks, of which each had its share of the chunks in a row."""
     costs = pipeline.known_costs
-    once = float((costs.forward + costs.input_gradient + costs.weight_gradient).sum()) / pipeline.ranks
+    once = float((costs.forward + costs.whole_backward).sum()) / pipeline.ranks
     return (pipeline.microbatches + pipeline.ranks - 1) * once + 2 * (pipeline.ranks - 1) * costs.send

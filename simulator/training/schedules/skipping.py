@@ -65,7 +65,7 @@ class _Line:
         """Nothing has run; so many microbatches wait at the start of their paths."""
         costs: Costs = pipeline.known_costs
         self.send, self.paths = costs.send, paths
-        self.ticks = {F: costs.forward.tolist(), B: (costs.input_gradient + costs.weight_gradient).tolist()}
+        self.ticks = {F: costs.forward.tolist(), B: costs.whole_backward.tolist()}
         self.rows: list[list[Pass]] = [[] for _ in range(pipeline.ranks)]
         self.free = [0] * pipeline.ranks
         self.waiting = list(range(pipeline.microbatches))[::-1]

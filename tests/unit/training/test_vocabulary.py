@@ -5,11 +5,12 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.program import codes as d
+from simulator.program.lump import lump
 from simulator.program.maxplus import sweep
 from simulator.program.timing import Costs, time_schedule
 from simulator.run.simulate import Run, run, simulate
 from simulator.specs.scenario import Scenario
-from simulator.training.arranged import arranged_job, relative_costs
+from simulator.training.arranged import arranged_job, priced
 from simulator.training.job import Job
 from simulator.training.memory import (
     all_chunks,
@@ -66,15 +67,17 @@ def test_a_vocabulary_that_ranks_do_not_divide_is_padded() -> None:
 
 @pytest.mark.parametrize(("name", "early"), [("vocab-1", 1), ("vocab-2", 2), ("interlaced", 1)])
 def test_what_makers_see(name: str, early: int) -> None:
-    """Of three products with 64,000 x 1,024 elements S makes one or two; forward passes of all chunks are equal."""
-    costs = relative_costs(job(name))
-    assert set(costs.forward) == {1_000_000}
-    layer = 2 * (12 * 1024**2) + 4 * 1024 * 1024  # FLOPs of a token, attention of 1,024 others
-    product = 2 * 64_000 * 1024 / (2 * layer) * 1e6
+    """Of three products with 64,000 x 1,024 elements S makes one or two, beside them passes over the logits; what all
+    ranks do together is priced too. Sends block the ranks before the last one."""
+    asked = scenario(name)
+    costs, once = priced(asked, job(name)), run(asked).classes.costs[0]
+    assert costs.forward[1] == costs.forward[2] > costs.forward[3]
     assert costs.scores is not None
     assert costs.scores_gradient is not None
-    assert costs.scores.tolist() == pytest.approx([early * product] * 4)
-    assert costs.scores_gradient.tolist() == pytest.approx([(3 - early) * product] * 4)
+    assert len(set(costs.scores)) == len(set(costs.scores_gradient)) == 1
+    assert (costs.scores[0] > costs.scores_gradient[0]) == (early == 2)
+    assert [costs.scores[0], costs.scores_gradient[0]] == [lump(way).ticks for way in once.alone[0][1][4:]]
+    assert costs.barrier == max(piece.ticks for way in once.together for piece in way) > 0
 
 
 def test_collectives_by_hand() -> None:
