@@ -31,7 +31,9 @@ from simulator.serving.fleet.roles import RoleSwitch
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.fleet.tiers import Tiers, host_link
+from simulator.serving.policies.view import view
 from simulator.serving.replica.blocks import Memory
+from simulator.serving.replica.chunks import ChunkCache
 from simulator.serving.replica.images import ImageEncoder
 from simulator.serving.replica.intake import FrontEnd
 from simulator.serving.replica.ledger import Ledger, open_ledger
@@ -43,6 +45,7 @@ from simulator.serving.workload.generate import NEVER, Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.requests import Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import ServingStack
 
@@ -202,6 +205,7 @@ def serving(
     for replica, system in zip(replicas, homes, strict=True):
         if workload.images is not None and system.cost.vision is not None and system.role != "decode":
             replica.encoder = ImageEncoder(system.cost.vision, workload.images)
+    _with_chunks(replicas, homes, workload, scenario.requests)
     tiers = _tiers(site, systems, replicas, scenario.model.layers, asked)
     equip(site, scenario, fleet, systems, replicas, workload)
     if scenario.serving.finetuning is not None:
@@ -377,6 +381,18 @@ def _replica(
     )
     made.stages.streams |= system.streams and len(cost.stages) > 1
     return made
+
+
+def _with_chunks(replicas: Sequence[Replica], homes: Sequence[System], workload: Workload, requests: Requests) -> None:
+    """Let replicas use retrieved chunks again that are set memory aside for."""
+    for replica, home in zip(replicas, homes, strict=True):
+        rule, chunks = home.kv_cache.chunks, requests.chunks
+        if rule is None or chunks is None or workload.chunks is None:
+            continue
+        slots = int(rule.capacity / (chunks.tokens * home.cost.kv_replica_bytes))
+        replica.blocks.chunks = ChunkCache(workload.chunks, chunks.tokens, slots, rule.recompute)
+        for batch in replica.batches:
+            batch.view = view(batch)  # prompts find something from now on
 
 
 def _cache(system: System, ledger: Ledger) -> PrefixCache | None:

@@ -141,7 +141,9 @@ def _told(run: "ServingRun", kind: str) -> tuple[str, ...]:
 
 
 def _idle_tiers(run: "ServingRun") -> tuple[str, ...]:
-    """What to say of tiers that nothing is kept in."""
+    """What to say of tiers, and of memory for chunks, that nothing is kept in."""
+    if any(system.kv_cache.chunks for system in run.systems) and run.workload.chunks is None and run.replicas:
+        return ("`serving.kv_cache.chunks` has no effect: prompts have no retrieved chunks (`requests.chunks`)",)
     if not any(system.kv_cache.tiers for system in run.systems) or not run.replicas:
         return ()
     if run.tiers is None:

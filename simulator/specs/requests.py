@@ -215,6 +215,26 @@ class SharedPrefix(Spec):
     """Exponent of their popularity; 0: all alike."""
 
 
+class RetrievedChunks(Spec):
+    """Pieces of text that prompts begin with, each one of many, in any order (retrieval-augmented generation); they are
+    part of the prompt."""
+
+    tokens: Count
+    """Tokens of a chunk."""
+    each: Annotated[int, Field(ge=1, le=1024)]
+    """Chunks of a prompt, all different; prompts that are shorter are made one token longer than they are together."""
+    of: Annotated[int, Field(ge=1, le=10_000_000)]
+    """How many there are to choose from, at least twice those of a prompt."""
+    zipf: float = Field(default=0.0, ge=0)
+    """Exponent of their popularity; 0: all alike."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.of < 2 * self.each:
+            raise ValueError(f"prompts with {self.each} chunks choose `of` at least twice as many, not of {self.of}")
+        return self
+
+
 class RateLimit(Spec):
     """A token bucket: it fills at a rate up to a size, and each request takes out of it."""
 
@@ -266,6 +286,8 @@ class Requests(Spec):
     images: Images | None = Field(default=None, exclude_if=lambda images: images is None)
     """Images of requests, each with its size, in place of those of a trace; none, or those of the trace (column
     `images`), where left out."""
+    chunks: RetrievedChunks | None = Field(default=None, exclude_if=lambda chunks: chunks is None)
+    """Retrieved texts that prompts begin with, in any order."""
     priorities: tuple[Fraction, ...] = ()
     """Share of requests of each priority class, most urgent first, for policies that look at it; sums to 1."""
     tenants: tuple[Tenant, ...] = Field(default=(), exclude_if=lambda tenants: not tenants)
@@ -286,6 +308,9 @@ class Requests(Spec):
             raise ValueError(
                 "`images` of `sessions`, whose turns repeat them, are not simulated: leave one of them out"
             )
+        for key in ("shared_prefix", "sessions", "trace", "images"):
+            if self.chunks is not None and getattr(self, key) is not None:
+                raise ValueError(f"`chunks` say what prompts have in common: leave `{key}` out")
         self._check_tenants()
         return self
 

@@ -9,7 +9,7 @@ from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
 from simulator.specs.speculation import Speculation
-from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
+from simulator.specs.tiers.cache_tiers import CacheTier, ChunkReuse, TierLoads
 from simulator.specs.tiers.remote_attention import RemoteAttention
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.specs.training import RouterLoad
@@ -203,6 +203,8 @@ class KvCache(Spec):
     needs `prefix_caching`."""
     loads: TierLoads = Field(default=TierLoads(), exclude_if=lambda rules: rules == TierLoads())
     """How blocks come back from `tiers`."""
+    chunks: ChunkReuse | None = Field(default=None, exclude_if=lambda chunks: chunks is None)
+    """Reuse of retrieved chunks at any place of a prompt, in place of prefixes."""
 
     @model_validator(mode="after")
     def _tiers_alike(self) -> Self:
@@ -211,6 +213,8 @@ class KvCache(Spec):
             raise ValueError("tiers have different names")
         if self.tiers and self.prefix_caching == "none":
             raise ValueError("`tiers` keep what prompts share: write `prefix_caching: block` (or `radix`)")
+        if self.chunks is not None and (self.tiers or (self.prefix_caching or "none") != "none"):
+            raise ValueError("`chunks` are reused in place of prefixes: leave `prefix_caching` and `tiers` out")
         return self
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
@@ -131,7 +132,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         apart, tuned = (weights, serving.remote_attention), serving.finetuning
         return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, *apart, tuned)
 
-    cost = compiled(usual)
+    cost = _set_aside(compiled(usual), cache)
     if ranks % layout.sharers:
         message = f"{ranks} replicas cannot share experts in groups of {layout.sharers}"
         hint = f"write a divisor of the replicas, or `replicas: {layout.sharers}`: each is one of those that share"
@@ -181,12 +182,25 @@ def _prefixes(cache: KvCache, stack: ServingStack, model: Model) -> tuple[str, b
         if (cache.prefix_caching or "none") != "none":
             message = f"{model.name} has layers with a state, and states at the ends of prefixes are not kept"
             raise InputError(Problem(message, path="serving.kv_cache.prefix_caching", hint="write `none`"))
+        if cache.chunks is not None:
+            message = f"{model.name} has layers with a state, which no chunk has apart from what is before it"
+            raise InputError(Problem(message, path="serving.kv_cache.chunks", hint="leave it out"))
+        return "none", False
+    if cache.chunks is not None:
         return "none", False
     caching, once = cache.prefix_caching or stack.prefix_caching, (cache.prefix_reads or stack.prefix_reads) == "once"
     if once and caching == "none":
         message = "prefixes cannot be read once where nothing is shared"
         raise InputError(Problem(message, path="serving.kv_cache.prefix_reads", hint="write `prefix_caching: block`"))
     return caching, once
+
+
+def _set_aside(cost: ReplicaCost, cache: KvCache) -> ReplicaCost:
+    """Costs of a replica whose cache has no blocks for what its chunks take."""
+    if cache.chunks is None:
+        return cost
+    aside = ceil(cache.chunks.capacity / (cost.kv_replica_bytes * cost.block_size))
+    return replace(cost, blocks=max(cost.blocks - aside, 0))
 
 
 def _speculation(spec: Speculation | None, model: Model) -> Speculation | None:

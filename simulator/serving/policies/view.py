@@ -150,7 +150,7 @@ def view(batch: "Batch") -> View:
     """What a policy sees of a batch, from now on."""
     replica = batch.replica
     blocks, ledger = replica.blocks, replica.ledger
-    remaining, shares = ledger.remaining_tokens.__getitem__, blocks.cache is not None
+    remaining, shares = ledger.remaining_tokens.__getitem__, blocks.cache is not None or blocks.chunks is not None
     return View(
         waiting=Requests(replica.queue.waiting),
         decoding=batch.decodes.members.keys(),

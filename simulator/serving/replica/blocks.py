@@ -14,6 +14,7 @@ from simulator.serving.replica.prefix import PrefixCache
 
 if TYPE_CHECKING:
     from simulator.serving.replica.adapters import AdapterSlots
+    from simulator.serving.replica.chunks import ChunkCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Blocks:
 
     __slots__ = (
         "cache",
+        "chunks",
         "computed",
         "free",
         "held",
@@ -75,6 +77,8 @@ class Blocks:
         """Version of the cache, and identities that the prompt of a waiting request would find."""
         self.computed: Callable[[Sequence[int]], None] | None = None
         """Called with the blocks of prefixes that are full now; None where they are not asked for."""
+        self.chunks: ChunkCache | None = None
+        """Chunks that are used again at any place, in place of prefixes; None where there are none."""
         self.spare: AdapterSlots | None = None
         """Adapters in blocks, of which those that no request holds give way too; None where none are."""
 
@@ -118,7 +122,7 @@ class Blocks:
 
     def uncached(self, request: int) -> int:
         """Tokens of a waiting request's prompt that no cached prefix saves."""
-        if self.cache is None:
+        if self.cache is None and self.chunks is None:
             return self.ledger.remaining_tokens[request]
         return self.ledger.remaining_tokens[request] - self.hit(request)[1]
 
@@ -133,10 +137,11 @@ class Blocks:
         if request in self.held:
             shared = self.shared[request][1] if request in self.shared else 0
             return self.state - (-total // size) - self.held[request] - shared
-        if self.cache is None:
+        if self.cache is None and self.chunks is None:
             return self.state - (-total // size)
         hit = self.hit(request)[1]
-        return self.state - (-(total + (hit if self.reserve == "chunk" else 0)) // size) - hit // size
+        shared = hit // size if self.chunks is None else 0  # chunks are copied
+        return self.state - (-(total + (hit if self.reserve == "chunk" else 0)) // size) - shared
 
     def whole(self, request: int) -> int:
         """Blocks of a whole prompt, and of its answer where that is admitted with it."""
@@ -168,6 +173,8 @@ class Blocks:
     def hit(self, request: int) -> tuple[int, int]:
         """(identities, tokens) that a waiting request finds in the prefix cache; one token is always worked on."""
         cache = self.cache
+        if self.chunks is not None:
+            return 0, self.chunks.saved(request)
         if cache is None or self.ledger.prefix is None:
             return 0, 0
         version, count = self.hits.get(request, (-1, 0))
@@ -188,15 +195,23 @@ class Blocks:
     def reuse(self, request: int) -> None:
         """Pin what the prefix cache holds of a prompt."""
         count, tokens = self.hit(request)
+        if self.chunks is not None:
+            self.chunks.use(request)
+            self._skip(request, tokens)
+            return
         assert self.cache is not None
         self.hits.pop(request, None)
         if count:
             identities = self.identities(request)[:count]
             self.cache.pin(identities)
             self.shared[request] = identities, tokens // self.size
-            self.ledger.remaining_tokens[request] -= tokens
-            if not self.ledger.done[request]:
-                self.ledger.cached[request] = tokens
+            self._skip(request, tokens)
+
+    def _skip(self, request: int, tokens: int) -> None:
+        """So many tokens of a prompt need not be computed."""
+        self.ledger.remaining_tokens[request] -= tokens
+        if not self.ledger.done[request]:
+            self.ledger.cached[request] = tokens
 
     def share(self, request: int, tokens: int) -> None:
         """Make the full blocks of `tokens` computed tokens of a request findable."""

@@ -81,6 +81,8 @@ def empty_memory(replica: "Replica") -> list[int]:
         blocks.give_back(blocks.cache.evict(EVERYTHING))
         blocks.cache.dropped = dropped
     blocks.hits.clear()
+    if blocks.chunks is not None:
+        blocks.chunks.forget()
     return lost
 
 

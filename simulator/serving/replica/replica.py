@@ -332,7 +332,7 @@ class Replica:
         own, scheduled = self.blocks, self.ledger.scheduled
         blocks = own.blocks_for(request, chunk)
         self.queue.leave(request)
-        if own.cache is not None:
+        if own.cache is not None or own.chunks is not None:
             own.reuse(request)
         if self.loads is not None:
             self.loads.admitted(request)
@@ -404,6 +404,8 @@ class Replica:
         ledger = self.ledger
         if self.blocks.cache is not None:
             self.blocks.share(request, ledger.prompt[request] + ledger.done[request])
+        if self.blocks.chunks is not None:
+            self.blocks.chunks.keep(request)
         ledger.done[request] += 1
         if ledger.first_token[request] == NEVER:
             ledger.first_token[request] = now

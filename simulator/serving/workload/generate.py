@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.random import stream
-from simulator.serving.workload import arrivals, conversations, images, sharing, tenants
+from simulator.serving.workload import arrivals, chunks, conversations, images, sharing, tenants
 from simulator.serving.workload.lengths import lengths
 from simulator.serving.workload.sharing import BLOCK, Blocks
 from simulator.specs.distributions import Floats, Integers
-from simulator.specs.requests import ClosedLoop, Requests
+from simulator.specs.requests import ClosedLoop, Requests, RetrievedChunks
 from simulator.specs.vision import Vision
 
 NEVER = -1
@@ -100,6 +100,8 @@ class Workload:
     """Conversation of each request; below 0: none. None where there are no conversations."""
     images: tuple[tuple[int, ...], ...] | None = None
     """Patches of each image of each request, whose tokens are part of the prompt; None where no request has any."""
+    chunks: tuple[tuple[int, ...], ...] | None = None
+    """Retrieved chunks that each prompt begins with; None where there are none."""
     tenant: Integers | None = None
     """Index into `requests.tenants` of each request; None where tenants are not distinguished."""
 
@@ -165,7 +167,9 @@ def _seeing(drawn: Workload, requests: Requests, seed: int, trace: Trace | None,
 
 
 def _shared(requests: Requests, seed: int, workload: Workload, block: int) -> Workload:
-    """Let prompts begin with what their groups share."""
+    """Let prompts begin with what their groups share, or with retrieved chunks."""
+    if requests.chunks is not None:
+        return _retrieving(requests.chunks, seed, workload, block)
     if requests.shared_prefix is None:
         return workload
     groups = sharing.groups(requests.shared_prefix, len(workload), seed)
@@ -177,6 +181,14 @@ def _shared(requests: Requests, seed: int, workload: Workload, block: int) -> Wo
         prefix_block=block,
         assumptions=workload.assumptions + note,
     )
+
+
+def _retrieving(spec: RetrievedChunks, seed: int, workload: Workload, block: int) -> Workload:
+    """Let prompts begin with retrieved chunks."""
+    own = chunks.drawn(spec, len(workload), seed)
+    prompt, note = sharing.lengthened(workload.prompt, np.full(len(workload), spec.each * spec.tokens))
+    found = replace(workload, prompt=prompt, assumptions=workload.assumptions + note)
+    return replace(found, prefix=chunks.identities(own, spec.tokens, block), prefix_block=block, chunks=own)
 
 
 def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: Integers, output: Integers) -> Workload:

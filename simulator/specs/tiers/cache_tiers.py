@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Bandwidth, Bytes, Count, Seconds, Spec
+from simulator.specs.base import Bandwidth, Bytes, Count, Fraction, Seconds, Spec
 
 PATHS = {"host": "host", "cpu": "host", "ssd": "disk", "nvme": "disk", "disk": "disk", "store": "network"}
 """The way of a tier of that name where it says none."""
@@ -83,3 +83,13 @@ class TierLoads(Spec):
     before them; if not, it waits for all of its blocks."""
     least: Count = 1
     """Tokens in tiers from which they are loaded at all (256 in SGLang's HiCache)."""
+
+
+class ChunkReuse(Spec):
+    """Keys and values of retrieved chunks (`requests.chunks`) that are used again at any place of a prompt, a share of
+    their tokens computed anew (Cache-Craft, CacheBlend)."""
+
+    capacity: Annotated[Bytes, Field(gt=0)]
+    """Bytes of device memory of a replica that are set aside for them."""
+    recompute: Fraction
+    """Share of a chunk's tokens that are computed anew, as they attend to other chunks before them."""
