@@ -18,8 +18,10 @@ from typing import Any
 from simulator.errors import InputError, Problem
 from simulator.interop.executions.graph import MOST_BYTES, MOST_NODES, Execution, Operation, ordered, read_bounded
 
-_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-_HOST = "cpu_op"
+_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
+_HOST = ("cpu_op", "operator")
+"""Categories, in small letters: before PyTorch 1.12 they were `Kernel`, `Memcpy`, `Memset` and `Operator`."""
+_STEP = "ProfilerStep#"
 _SIZES = {
     "float": 4,
     "float32": 4,
@@ -90,7 +92,7 @@ def _chosen(events: Any) -> list[Mapping[str, Any]]:
     for one in whole:
         if not (-1e18 < float(one["ts"]) < 1e18 and 0 <= float(one["dur"]) < 1e15):
             raise ValueError(f"an event lasts {str(one['dur'])[:20]} from {str(one['ts'])[:20]} on")
-    device = [one for one in whole if one.get("cat") in _DEVICE]
+    device = [one for one in whole if str(one.get("cat")).lower() in _DEVICE]
     found: list[Mapping[str, Any]] = list(_outermost(whole))
     if device:
         found = sorted(device, key=lambda one: float(one["ts"]))
@@ -102,12 +104,17 @@ def _chosen(events: Any) -> list[Mapping[str, Any]]:
 def _outermost(events: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Operators of the CPU that lie in no other one of their thread."""
     until: dict[Any, float] = {}
-    hosts = (one for one in events if one.get("cat") == _HOST)
+    hosts = (one for one in events if str(one.get("cat")).lower() in _HOST and not _marks_step(one))
     for one in sorted(hosts, key=lambda one: (float(one["ts"]), -float(one["dur"]))):
         thread, begin = str(one.get("tid")), float(one["ts"])
         if begin >= until.get(thread, float("-inf")):
             until[thread] = begin + float(one["dur"])
             yield one
+
+
+def _marks_step(event: Mapping[str, Any]) -> bool:
+    """Whether it is no operator but the mark of a step, which was among the operators once."""
+    return str(event.get("name", "")).startswith(_STEP)
 
 
 def _operations(events: Sequence[Mapping[str, Any]]) -> Iterator[Operation]:
@@ -131,8 +138,10 @@ def _operations(events: Sequence[Mapping[str, Any]]) -> Iterator[Operation]:
 
 
 def _lane(event: Mapping[str, Any]) -> str:
-    stream = (event.get("args") or {}).get("stream")
-    return f"stream {stream}" if stream is not None else f"thread {event.get('tid')}"
+    stream, thread = (event.get("args") or {}).get("stream"), str(event.get("tid"))
+    if stream is not None:
+        return f"stream {stream}"
+    return thread if thread.startswith("stream ") else f"thread {thread}"
 
 
 def _communication(one: Operation, said: Mapping[str, Any]) -> None:

@@ -1,11 +1,13 @@
-"""A trace made byte by byte from the public schema, without our own writer: it is read, replays, and is written again.
+"""Public traces, and one made byte by byte from the public schema, without our own writer: read, replayed, written.
 
 Fields by mlcommons/chakra, schema/protobuf/et_def.proto (GlobalMetadata: version 1; Node: id 1, name 2, type 3,
 data_deps 5, duration_micros 7, attr 10; AttributeProto: name 1, int64_val 9, bool_val 27), keys by protobuf's encoding:
 field << 3 | wire type. Its first node is that of ASTRA-sim's example, an all-reduce of 1 MB on 8 devices.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,3 +88,62 @@ def test_cut_anywhere_it_is_refused(trace: Path, end: int, capsys: pytest.Captur
     trace.write_bytes(WHOLE[:end])
     assert main(["replay", str(trace), "--cluster", "dgx-h100"]) == 2
     assert "is no execution trace of Chakra: it ends within a message" in capsys.readouterr().err
+
+
+# ---- profiles of PyTorch that others published -------------------------------------------------------------------
+
+
+def event(cat: str, name: str, thread: object, begin: float, length: float, **said: object) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": thread, "ts": begin, "dur": length, "args": said}
+
+
+OLD = [
+    event("Operator", "enumerate(DataLoader)", "123", 100, 180),
+    event("Operator", "aten::to", "123", 200, 60),
+    event("Operator", "aten::nll_loss_backward", "456", 340, 70),
+    event("Operator", "ProfilerStep#1", "123", 50, 400),
+    event("Memcpy", "Memcpy HtoD (Pageable -> Device)", "stream 7", 405, 10, stream=7, correlation=334),
+    event("Runtime", "cudaMemcpyAsync", "456", 360, 20, correlation=334),
+    event("Memset", "Memset (Device)", "stream 7", 420, 5, stream=7, correlation=40344),
+    event("Runtime", "cudaMemsetAsync", "456", 390, 10, correlation=40344),
+    event("Kernel", "cunn_ClassNLLCriterion_updateGradInput_kernel", "stream 7", 430, 15, correlation=40348),
+    event("Runtime", "cudaLaunchKernel", "456", 405, 5, correlation=40348),
+]
+"""Times of pytorch/kineto (BSD), tb_plugin/test/test_profiler.py, `test_all_categories`: as before PyTorch 1.12."""
+BACKWARD = [
+    event("user_annotation", "ProfilerStep#552", 3914, 1666149715033200, 413451),
+    event("user_annotation", "## backward ##", 3914, 1666149715287655, 107988),
+    event("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 24922, 1666149715364322, 145),
+    event("cpu_op", "AddmmBackward0", 24922, 1666149715364324, 102),
+    event("cpu_op", "aten::mm", 24922, 1666149715364330, 58),
+    event("kernel", "cutlass_80_tensorop_s1688gemm_128x128_32x3_nn_align4", 7, 1666149715428509, 45, stream=7),
+    event("cuda_runtime", "cudaLaunchKernel", 24922, 1666149715364374, 10),
+]
+"""Times of facebookresearch/HolisticTraceAnalysis (MIT), tests/data/call_stack/backward_thread.json."""
+
+
+def own(trace: list[dict[str, Any]], path: Path) -> tuple[list[str], float, float]:
+    """(names of what is replayed, measured and replayed microseconds) of a trace."""
+    path.write_text(json.dumps({"traceEvents": trace, "distributedInfo": {"rank": 0}}))
+    found = formats.read(path)
+    played = replay([found], CLUSTER, Asked(measured=True))
+    return [one.name[:12] for one in found.operations], 1e6 * found.measured_s, 1e6 * played.makespan_s
+
+
+@pytest.mark.parametrize(
+    ("trace", "names", "length"),
+    [
+        (OLD, ["Memcpy HtoD ", "Memset (Devi", "cunn_ClassNL"], 40),  # 405 to 445
+        (OLD[:4], ["enumerate(Da", "aten::nll_lo"], 310),  # 100 to 410
+        (BACKWARD, ["cutlass_80_t"], 45),
+        (BACKWARD[:5], ["autograd::en"], 145),
+    ],
+    ids=["kineto", "kineto, operators", "hta", "hta, operators"],
+)
+def test_public_profiles_replay_to_their_own_time(
+    trace: list[dict[str, Any]], names: list[str], length: float, tmp_path: Path
+) -> None:
+    found, measured, played = own(trace, tmp_path / "rank-0.json")
+    assert found == names
+    assert measured == pytest.approx(length, abs=1e-3)
+    assert played == pytest.approx(measured, rel=0.05)
