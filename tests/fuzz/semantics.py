@@ -106,6 +106,14 @@ def training(random: Random) -> Input:
     if random.random() < 0.12:
         job |= {"documents": {"lognormal": [200, 1.0], "high": job["sequence_length"]}}
         job["batching"] = random.choice(_BATCHING)
+    if layout["zero"] == 3 and random.random() < 0.4:
+        layout.pop("vpp", None)
+        job = {key: value for key, value in job.items() if key not in _UNSHARDED} | {
+            "sharding": random.choice(_SHARDING)
+        }
+    if random.random() < 0.05:
+        job = {key: value for key, value in job.items() if key in _FORWARD} | {"zeroth_order": random.choice(_ZEROTH)}
+        job["parallel"] = {"tp": tp, "zero": random.choice((0, 0, 3))}
     sliced = random.random() < 0.05
     document = {
         "version": 1,
@@ -153,6 +161,31 @@ _RARE: Mapping[str, tuple[Any, ...]] = {
     ),
     "gradient_precision": ("fp32", "bf16"),
 }
+_SHARDING: tuple[dict[str, Any], ...] = (
+    {"levels": {"parameters": 1}},
+    {"levels": {"parameters": 2, "gradients": 4}},
+    {"levels": {"parameters": 1, "gradients": 2}},
+    {"levels": {"parameters": 2}, "gather_format": "int8"},
+    {"gather_format": "int8", "secondary": 2},
+)
+_UNSHARDED = ("schedule", "lora", "blocking_launches", "offload_layers")
+"""Keys that are refused beside `sharding`, most often."""
+_FORWARD = (
+    "global_batch",
+    "micro_batch",
+    "sequence_length",
+    "encoder_sequence_length",
+    "parallel",
+    "precision",
+    "steps",
+)
+"""Keys that a step of forward passes alone has too."""
+_ZEROTH: tuple[dict[str, Any], ...] = (
+    {"passes": 1},
+    {"passes": 2, "over_ranks": True},
+    {"passes": 4, "over_ranks": True, "directions": "sample"},
+    {"passes": 5, "scalar_bytes": 1},
+)
 _BATCHING: tuple[dict[str, Any], ...] = (
     {"policy": "cut"},
     {"policy": "first-fit"},
