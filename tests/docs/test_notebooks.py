@@ -130,8 +130,8 @@ def test_an_error_in_a_cell_is_an_error_that_names_it(tmp_path: Path) -> None:
     assert 'File "cell 2", line 1' in done.stderr and done.stderr.rstrip().endswith("AssertionError")
 
 
-def test_nine_notebooks_and_no_stored_outputs() -> None:
-    assert len(NOTEBOOKS) == 9
+def test_eleven_notebooks_and_no_stored_outputs() -> None:
+    assert len(NOTEBOOKS) == 11
     assert "docs/notebooks/*.ipynb" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
