@@ -6,7 +6,8 @@ Hopper and Ada multiply 8-bit factors in one order only and keep a transposed co
 with one scale. Scales of blocks lie along the order, so that each order is cast from 16 bits by itself.
 
 Sources: docs.nvidia.com deeplearning transformer-engine, low precision training; arXiv:2412.19437, section 3.3
-(`fp8-block`); OCP MX specification (`mxfp8`); arXiv:2509.25149 (`nvfp4`). Left out: reordering the scales of blocks for
+(`fp8-block`); OCP MX specification (`mxfp8`); arXiv:2509.25149 (`nvfp4`); google/aqt (`int8`: scales of rows and
+columns from the tensor itself, all three products). Left out: reordering the scales of blocks for
 the products, the latency of amax histories (one reduction a step), random numbers of stochastic rounding.
 """
 
@@ -92,6 +93,7 @@ _register(
     fp8_block=Recipe("fp8_block", "fp8", 1 + 4 / 128, 1 + 4 / 128**2, blocks=True, needs="fp8"),
     mxfp8=Recipe("fp8", "fp8", 1 + 1 / 32, 1 + 1 / 32, blocks=True, primary=False, needs="fp4"),
     nvfp4=Recipe("fp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, blocks=True, reads=2, amax=True, primary=False, needs="fp4"),
+    int8=Recipe("int8", "int8", 1.0, 1.0, reads=2, primary=False, needs="int8"),
 )
 
 
@@ -105,7 +107,7 @@ def recipe_of(precision: str, accelerator: Accelerator) -> Recipe | None:
         known = [name for name in ("fp8-delayed", "fp8-block", "bf16") if name == "bf16" or "fp8" in peaks]
         message = f"{accelerator.name} cannot multiply as `{precision}` asks: it has no {recipe.needs} arithmetic"
         raise InputError(Problem(message, path="training.precision", hint=f"write {' or '.join(known)}"))
-    return recipe if "fp8" in peaks else None
+    return recipe if recipe.needs or "fp8" in peaks else None
 
 
 def any_order(accelerator: Accelerator) -> bool:

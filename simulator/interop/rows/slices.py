@@ -7,10 +7,13 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.network import Multislice
 
 
-def slice_of(cluster: Cluster, devices: int, many: int = 1) -> Cluster:
+def slice_of(cluster: Cluster, devices: int, many: int = 1, axes: tuple[int, ...] = ()) -> Cluster:
     """A slice of a torus with so many devices, or several equal ones over the data-centre network: as near to a cube
     (or square) as their number allows; of whole blocks where they are needed to close it. Refused where they are no
-    whole hosts, or more than a pod."""
+    whole hosts, or more than a pod.
+
+    `axes` are sizes of parallelism from the innermost on: each lies on a whole side of that length where one is left,
+    as `jax.experimental.mesh_utils.create_device_mesh` assigns them."""
     if devices % (many * cluster.node.devices):
         raise Refused(f"{devices} devices are no multiple of {many * cluster.node.devices}, a host of each slice")
     size = devices // many
@@ -27,7 +30,17 @@ def slice_of(cluster: Cluster, devices: int, many: int = 1) -> Cluster:
         side = next(s for s in range(max(root, 1), 0, -1) if left % s == 0) if open_sides > 1 else left
         sides.append(side)
         left //= side
-    shape = tuple(side * size for side, size in zip(sides, block, strict=True))
+    shape = _innermost([side * size for side, size in zip(sides, block, strict=True)], axes)
     joined = {"kind": "multislice", "more": Multislice()} if many > 1 else {}
     network = cluster.network.model_copy(update={"shape": shape, **joined})
     return cluster.model_copy(update={"network": network, "nodes": devices // cluster.node.devices})
+
+
+def _innermost(sides: list[int], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sides with those last, whose neighbours have neighbouring ranks, that axes fill."""
+    filled: list[int] = []
+    for size in axes:
+        if size > 1 and size in sides:
+            sides.remove(size)
+            filled.insert(0, size)
+    return (*sides, *filled)

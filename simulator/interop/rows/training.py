@@ -160,7 +160,7 @@ RACK = re.compile(r"NVL\d+ domain")
 def draft(row: Row) -> Draft:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
     check_training(row)
-    row = schedules.stated(row)
+    row = schedules.stated(_at_once(row))
     _check_supported(row)
     assumed: list[str] = []
     row = _divisible(row, assumed)
@@ -171,6 +171,20 @@ def draft(row: Row) -> Draft:
     except ValidationError as error:
         raise Refused("; ".join(found["msg"].removeprefix("Value error, ") for found in error.errors())) from None
     return Draft(_with_peak(row, scenario, assumed), scenario, stack_name(row), _open(row), tuple(assumed))
+
+
+_SAMPLES = re.compile(r"per_device_batch_size ?= ?(\d+)(?![\d.])")
+"""Words of MaxText for the samples of a step over its devices."""
+
+
+def _at_once(row: Row) -> Row:
+    """The row with the micro batch of one whose flags say that a step's samples over its devices are its whole batch:
+    MaxText takes that at once, without accumulation."""
+    said, ranks = _SAMPLES.search(row.flags or ""), row.devices // ((row.tp or 1) * (row.pp or 1) * (row.cp or 1))
+    whole = said is not None and int(said[1]) * row.devices == row.global_batch
+    if row.micro_batch is not None or not whole or not ranks or row.global_batch % ranks:
+        return row
+    return row.model_copy(update={"micro_batch": row.global_batch // ranks})
 
 
 ROUNDED, ROUNDED_STEP = 0.05, 0.01
@@ -283,7 +297,9 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if row.devices % per_node:
         raise Refused(f"{row.devices} devices are no multiple of {per_node} a node")
     if cluster.network.kind == "torus":
-        return slice_of(cluster, row.devices, names.sharding(row.shard).slices)
+        shard = names.sharding(row.shard)
+        group = shard.group if isinstance(shard.group, int) else 1
+        return slice_of(cluster, row.devices, shard.slices, (row.tp or 1, group))
     if cluster.network.kind == "none" and row.devices > per_node:
         cluster = _joined(cluster, row, assumed)
         node = cluster.node

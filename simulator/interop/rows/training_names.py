@@ -32,6 +32,7 @@ _FORMATS = {
     "fp16": r"(amp |auto ?mixed )?(fp ?16|float ?16|half)",
     "fp8": r"fp8|mxfp8|float8|e4m3|nvfp8",
     "nvfp4": r"nvfp4",
+    "int8": r"int8|aqt",
     "tf32": r"tf32|tensorfloat ?32",
     "fp32": r"fp32|float32",
 }
@@ -41,9 +42,9 @@ _QUALIFIERS = (
     r"|tensorwise|per tensor|rowwise|per row|cs|ds|mx|recipe|gemms?|linears?|compute|with|and|params?|parameters"
     r"|weights|activations|attention|e4m3|e5m2|in|for|bf16|fp32|master|32|16"
     r"|float8|dynamic|static|tensorcores?|torchao|ao|o[12]|grads?|gradients?|reduc\w+|accumul\w+|optimizer|states?"
-    r"|\+|w|loss|scaler|forward|backward|fwd|bwd|\d+x\d+|\d bit|sc"
+    r"|\+|w|loss|scaler|aqt|forward|backward|fwd|bwd|\d+x\d+|\d bit|sc"
 )
-_NARROWER = r"\b(mxfp4|fp4|fp6|int8|int4|aqt|w8a8|1.58|ternary)\b"
+_NARROWER = r"\b(mxfp4|fp4|fp6|int4|w8a8|1.58|ternary)\b"
 
 
 def numbers(words: str) -> Numbers:
@@ -193,8 +194,17 @@ _OPERATORS = re.compile(
 )
 """Words of torchtitan's checkpointing by operator (torchtitan/distributed/activation_checkpoint.py)."""
 KEPT_BY_OPERATOR = ("attention", "reductions", "every-second-product")
-_POLICY = re.compile(r"minimal\w*|save.(dot|qkv|out)[\w.]*")
-"""Policies of MaxText that keep all or most products."""
+_ATTENTION = ("attention in", "attention out")
+POLICIES = {
+    "minimal": ("products",),
+    "minimal with context": ("products", "attention"),
+    "save dot except mlpwi": (*_ATTENTION, "mlp out"),
+    "save dot except mlp": _ATTENTION,
+    "save dot with context except mlp": (*_ATTENTION, "attention"),
+    "save qkv proj": _ATTENTION[:1],
+    "save out proj": _ATTENTION[1:],
+}
+"""Results that MaxText's policies keep (AI-Hypercomputer/maxtext, `get_remat_policy`)."""
 
 
 def recomputation(words: str | None) -> Recomputation:
@@ -202,8 +212,8 @@ def recomputation(words: str | None) -> Recomputation:
     text = plain(words or "").strip(" .")
     if not text or text in ("unknown", "not stated", "default"):
         return Recomputation(None)
-    if _POLICY.fullmatch(text.replace(" ", ".")):
-        return Recomputation("none", assumed=f"recompute `{words}` as none")
+    if keeps := POLICIES.get(text.replace("_", " ")):
+        return Recomputation("full", keeps=keeps)
     if _OPERATORS.fullmatch(text):
         return Recomputation("full", keeps=KEPT_BY_OPERATOR)
     if listed := _listed_modules(text):

@@ -34,6 +34,7 @@ def cast(found: Job, *kinds: str) -> float:
         ("fp8-block", 1.03125, 1 + 4 / 16384),
         ("mxfp8", 1.03125, 1.03125),
         ("nvfp4", 0.5625, 0.5625),
+        ("int8", 1.0, 1.0),
     ],
 )
 def test_an_element_takes_its_share_of_the_scales(name: str, element: float, weight: float) -> None:
@@ -152,7 +153,8 @@ def test_mxfp8_keeps_16_bits_beside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "on"), [("nvfp4", "generic-h100"), ("mxfp8", "generic-h100"), ("fp8-block", "generic-a100")]
+    ("precision", "on"),
+    [("nvfp4", "generic-h100"), ("mxfp8", "generic-h100"), ("fp8-block", "generic-a100"), ("int8", "gaudi2-cluster")],
 )
 def test_a_recipe_beyond_the_device_is_refused(precision: str, on: str) -> None:
     with pytest.raises(InputError, match=f"cannot multiply as `{precision}` asks") as raised:

@@ -195,3 +195,40 @@ def test_an_engine_without_a_stack_is_taken_for_the_most_similar_one() -> None:
     found = served("NVIDIA A100 SXM 80GB", 1, engine="LMDeploy", engine_version="0.6")
     assert "engine `LMDeploy` as vllm-v0, the most like it" in found.assumed
     assert not any("most like it" in text for text in served("NVIDIA A100 SXM 80GB", 1).assumed)
+
+
+def on_pods(**keys: Any) -> Draft:
+    """A row of MaxText on 1,024 chips of TPU v5p."""
+    usual = {"device": "TPU-v5p", "devices": 1024, "devices_per_node": None, "framework": "MaxText", "pp": 1}
+    usual |= {"shard": "fsdp=16 x tensor=8 over ICI", "micro_batch": None, "global_batch": 2048}
+    return drafted(**usual | keys)
+
+
+@pytest.mark.parametrize(
+    ("policy", "keeps"),
+    [
+        ("full", ()),
+        ("minimal", ("products",)),
+        ("save_dot_except_mlpwi", ("attention in", "attention out", "mlp out")),
+        ("save_qkv_proj", ("attention in",)),
+    ],
+)
+def test_policies_of_maxtext_keep_what_their_names_say(policy: str, keeps: tuple[str, ...]) -> None:
+    training = on_pods(recompute=policy).scenario.training
+    assert (training.recompute, training.recompute_keeps) == ("full", keeps)
+
+
+def test_maxtext_takes_the_samples_of_its_devices_at_once() -> None:
+    assert on_pods(flags="per_device_batch_size=2").scenario.training.micro_batch == 16
+    assert on_pods(
+        flags="per_device_batch_size=1"
+    ).open.micro_batch  # half of the batch: accumulated, or something else
+
+
+@pytest.mark.parametrize(("devices", "shape"), [(1024, (8, 16, 8)), (1536, (12, 16, 8)), (512, (8, 8, 8))])
+def test_axes_lie_on_whole_sides_of_a_slice(devices: int, shape: tuple[int, ...]) -> None:
+    assert on_pods(devices=devices, global_batch=2 * devices).scenario.cluster.network.shape == shape
+
+
+def test_int8_of_tpus_is_a_recipe() -> None:
+    assert on_pods(precision="int8 (AQT) training").scenario.training.precision == "int8"
