@@ -337,7 +337,8 @@ def formats(profile: str) -> tuple[str, ...]:
 def gemm_lines(dtype: str, found: Found, profile: str) -> list[str]:
     """Lines of YAML of one format."""
     folder, version, _, _ = TABLES[profile]
-    source = f"fitted on ai-dynamo/aiconfigurator {folder}/gemm/{version} (Apache-2.0) by {COMMAND}"
+    also = f" and on the published products of {BLOCK_LIBRARY}" if dtype == "fp8_block" else ""
+    source = f"fitted on ai-dynamo/aiconfigurator {folder}/gemm/{version} (Apache-2.0){also} by {COMMAND}"
     partners = [other for chip in CHIPS if profile in chip for other in chip if other != profile]
     source += f", arithmetic together with {' and '.join(partners)}" if partners else ""
     tiles = TILES[profile, dtype]
