@@ -54,6 +54,7 @@ class Recorded(NamedTuple):
     hash_block: int = 0
     session: Any = None
     priority: Any = None
+    images: tuple[tuple[tuple[int, int], ...], ...] | None = None
     assumptions: tuple[str, ...] = ("a guess",)
     warnings: tuple[str, ...] = ("a loss",)
 
