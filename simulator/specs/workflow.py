@@ -1,6 +1,7 @@
 """A workflow: stages that depend on each other and share or swap devices, iteration after iteration."""
 
 from collections.abc import Mapping
+from math import ceil, floor
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
@@ -12,6 +13,8 @@ from simulator.specs.runs import Serves, Trains
 
 MOST_RUNS = 100_000
 """Runs of stages in a workflow."""
+MOST_DRAWN = 1_000_000
+"""Items of a stage whose service times are drawn."""
 
 
 class DevicePool(Spec):
@@ -108,11 +111,45 @@ class TimedStage(OneStage):
     """A stage of known service time: a tool, an environment, an acquisition."""
 
     takes: Seconds
-    """Service time of an item."""
+    """Service time of an item, on average."""
     items: Count = 1
     """Items of an iteration."""
     servers: Count = 1
     """Items that are served at one time."""
+    varies: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """Coefficient of variation of the service times, which are then log-normal: stragglers."""
+    drops: Annotated[Percentage, Field(lt=1)] = 0.0
+    """Share of the items that drop out, others in every iteration: each is served, and never done."""
+    enough: Percentage = 1.0
+    """Share of the items with which the stage is over; the others are given up."""
+
+    @property
+    def needed(self) -> int:
+        """Items with which it is over."""
+        return max(ceil(self.enough * self.items - 1e-9), 1)
+
+    @property
+    def dropped(self) -> int:
+        """Items that drop out."""
+        return round(self.drops * self.items)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether items differ."""
+        return self.varies > 0 or self.dropped > 0
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        left = self.items - self.dropped
+        if self.needed > left:
+            share = floor(100 * left / self.items)
+            raise ValueError(
+                f"{self.needed:,} of {self.items:,} items are `enough`, and {self.dropped:,} drop out: it never ends;"
+                f" write `enough: {share} %` or less"
+            )
+        if self.drawn and self.items > MOST_DRAWN:
+            raise ValueError(f"{self.items:,} items that differ are more than {MOST_DRAWN:,}")
+        return self
 
 
 _SECTIONS = {"training": "trains", "hands_over": "hands over", "takes": "takes time"}

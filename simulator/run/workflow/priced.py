@@ -19,11 +19,12 @@ from simulator.run.workflow.handover import hand_over
 from simulator.run.workflow.partial import Rollouts
 from simulator.run.workflow.pieces import Piece
 from simulator.run.workflow.pools import Devices, of_stage
+from simulator.run.workflow.timed import timed
 from simulator.serving.fleet.system import resolve
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.resolve import placed_below
-from simulator.specs.workflow import AnyStage, HandOverStage, ServingStage, TimedStage, TrainingStage, Workflow
+from simulator.specs.workflow import AnyStage, HandOverStage, ServingStage, TrainingStage, Workflow
 from simulator.training.job import Job
 
 _SIZES = {"fp32": 4.0, "tf32": 4.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5}
@@ -75,7 +76,7 @@ class Pricer:
             return self._generates(stage)
         if isinstance(stage, HandOverStage):
             return self._hands_over(stage)
-        return _takes(stage)
+        return Priced(stage, "takes time", (), timed(stage, self.workflow.seed), {"items": float(stage.items)})
 
     def _trains(self, stage: TrainingStage) -> Priced:
         devices = of_stage(stage, self.pools)
@@ -122,12 +123,6 @@ class Pricer:
         figures = {"moved_bytes": moved.size_bytes, "weight_bytes": want.weight_bytes}
         ticks = units.to_ticks(moved.seconds)
         return Priced(stage, "hands over", devices, lambda _: ticks, figures)
-
-
-def _takes(stage: TimedStage) -> Priced:
-    rounds = -(-stage.items // stage.servers)
-    ticks = rounds * units.to_ticks(stage.takes)
-    return Priced(stage, "takes time", (), lambda _: ticks, {"items": float(stage.items)})
 
 
 def _model_bytes(job: Job) -> float:

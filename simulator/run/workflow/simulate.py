@@ -15,7 +15,7 @@ from simulator.run.workflow.pools import Devices, devices_of
 from simulator.run.workflow.priced import Priced, Pricer
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec, scenario_hash
-from simulator.specs.workflow import Workflow
+from simulator.specs.workflow import TimedStage, Workflow
 
 
 def simulate_workflow(workflow: Workflow) -> WorkflowDocument:
@@ -88,7 +88,12 @@ def _about(one: Priced) -> str:
         return f"{stage.model.name} · {stage.stack.name}"  # type: ignore[union-attr]
     if one.does == "hands over":
         return f"{stage.hands_over.of} to {stage.hands_over.to}, {stage.hands_over.way}"  # type: ignore[union-attr]
-    return f"{stage.items:,} items, {stage.servers:,} at a time"  # type: ignore[union-attr]
+    assert isinstance(stage, TimedStage)
+    said = [f"{stage.items:,} items, {stage.servers:,} at a time"]
+    said += [f"over with {stage.needed:,}"] * (stage.needed < stage.items)
+    said += [f"{stage.dropped:,} drop out"] * (stage.dropped > 0)
+    said += [f"times vary by {100 * stage.varies:.3g} %"] * (stage.varies > 0)
+    return ", ".join(said)
 
 
 def _use(name: str, devices: Devices, priced: Mapping[str, Priced], runs: Sequence[Played], makespan: int) -> PoolUse:

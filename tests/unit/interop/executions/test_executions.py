@@ -222,6 +222,17 @@ def test_what_is_written_has_what_holistic_trace_analysis_reads(tmp_path: Path) 
     assert again.measured_s == pytest.approx(played.makespan_s, rel=1e-6)
 
 
+def test_holistic_trace_analysis_counts_what_was_written(tmp_path: Path) -> None:
+    """Of 350 microseconds 350 compute, and the sum lies beside them."""
+    analysis = pytest.importorskip("hta.trace_analysis", reason="Holistic Trace Analysis is not installed")
+    played = replay([step()], CLUSTER, Asked(8))
+    (tmp_path / "rank-0.json").write_text(kineto.written(step(), played.times[0], 8))
+    told = analysis.TraceAnalysis(trace_dir=str(tmp_path)).get_temporal_breakdown(visualize=False).iloc[0]
+    busy = told["compute_time(us)"] + told["non_compute_time(us)"]
+    assert told["compute_time(us)"] == pytest.approx(350, abs=4)
+    assert busy == pytest.approx(1e6 * played.makespan_s, abs=4)
+
+
 # ---- files that do not hold -----------------------------------------------------------------------------------------
 
 
