@@ -13,6 +13,7 @@ from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.model.cut import SENT, Cut
 from simulator.model.held import ATTENTION
+from simulator.model.layers import layer
 from simulator.model.ops import Op
 from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
@@ -320,9 +321,15 @@ class Job:
         return tuple(dict.fromkeys(self.layers))
 
     @cached_property
-    def operations(self) -> dict[LayerKind, tuple[Op, ...]]:
-        """Operations of the kinds of layers that were asked for, which `operators.layer_ops` fills."""
+    def _made(self) -> dict[LayerKind, tuple[Op, ...]]:
+        """Operations of the kinds of layers that were asked for."""
         return {}
+
+    def operations(self, kind: LayerKind) -> list[Op]:
+        """Operations of a layer of a kind, without adapters, in a list of the caller's own."""
+        if kind not in self._made:
+            self._made[kind] = tuple(layer(self.model, self.of(kind).cut, kind))
+        return list(self._made[kind])
 
     @property
     def copies_embedding(self) -> bool:

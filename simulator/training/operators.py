@@ -24,7 +24,6 @@ from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
 from simulator.model.dropped import computed_again, needed_again
 from simulator.model.held import GATED, computed_beside, fused_of
-from simulator.model.layers import layer
 from simulator.model.ops import (
     COLUMN,
     COPY,
@@ -59,11 +58,8 @@ from simulator.training.unit_copies import unit_copies
 
 def layer_ops(job: Job, kind: LayerKind) -> list[Op]:
     """Operations of a layer; models whose attention and MLP stand side by side have them one after the other."""
-    known = job.operations
-    if kind not in known:
-        ops = layer(job.model, job.of(kind).cut, kind)
-        known[kind] = tuple(adapters.adapted(ops, job.lora) if job.lora else ops)
-    return list(known[kind])
+    ops = job.operations(kind)
+    return list(adapters.adapted(ops, job.lora)) if job.lora else ops
 
 
 def embedding_ops(job: Job) -> list[Op]:
