@@ -40,7 +40,7 @@ from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.replica import Replica
-from simulator.serving.replica.speculation import SpeculatingDecodes, Yields
+from simulator.serving.replica.speculation import Yields
 from simulator.serving.workload.generate import NEVER, Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
@@ -149,9 +149,6 @@ def _run(
     served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap, workload=workload)
     for replica in served.replicas if silent and served.operations is None else ():
         replica.record.silent = True  # operations look at how busy replicas are
-        for batch in replica.batches:
-            if isinstance(batch.decodes, SpeculatingDecodes):
-                batch.decodes.adapts = True
     sending = senders(served) if share_links and (not _alone(served) or served.links is not None) else {}
     for here, capacity in sending.values():
         meet(here, capacity.tolist())

@@ -24,8 +24,6 @@ FEW = 16
 """Sequences that there is room for at first."""
 AHEAD = 128
 """Iterations that are looked at together, at most."""
-NEAR = 8
-"""The fewest where as many are looked at as have passed lately."""
 
 
 class Yields:
@@ -65,15 +63,15 @@ def _table(spec: Speculation, length: int, order: Ints | None) -> Ints:
 
 
 class _Ahead:
-    """Iterations to come while members stay: as many as until the first is done, or fewer."""
+    """Iterations to come while members stay: as many as until the first is done, or `AHEAD`."""
 
     __slots__ = ("count", "done", "held", "out", "tokens")
 
-    def __init__(self, taken: Ints, table: Ints, rows: int, size: int, mean: float, most: int) -> None:
+    def __init__(self, taken: Ints, table: Ints, rows: int, size: int, mean: float) -> None:
         """Of members with columns as `SpeculatingDecodes` has them; `size` is that of blocks, 0 where none are taken.
-        `table` is one of `Yields`, `mean` what it gives on average; `most` iterations are looked at."""
+        `table` is one of `Yields`, `mean` what it gives on average."""
         cached, left, held, place = taken
-        count = max(min(int(left.min() / mean * 1.2) + 3, most), 1)
+        count = max(min(int(left.min() / mean * 1.2) + 3, AHEAD), 1)
         so_far = table[place[:, None] + np.arange(count + 1)] - table[place][:, None]
         tokens: Ints = np.minimum(so_far, left[:, None])
         over = (tokens[:, 1:] == left[:, None]).any(axis=0)
@@ -95,7 +93,7 @@ class _Ahead:
 class SpeculatingDecodes(Decodes):
     """Members of a batch, one by one in columns."""
 
-    __slots__ = ("_ahead", "_passed", "_requests", "_rows", "_taken", "adapts", "produced", "reach", "yields")
+    __slots__ = ("_ahead", "_passed", "_requests", "_rows", "_taken", "produced", "yields")
 
     def __init__(self, blocks: Blocks, grows: bool, shared_tokens: int, yields: Yields) -> None:
         """None."""
@@ -114,11 +112,6 @@ class SpeculatingDecodes(Decodes):
         """Iterations that were looked at; None where members came or went since."""
         self._passed = 0
         """How many of them are over."""
-        self.reach = AHEAD
-        """Iterations that are looked at together, at most."""
-        self.adapts = False
-        """Whether these are twice as many as passed the last time before members came or went. Iterations last as long
-        either way; only where rows of them are cut changes, so that it is for runs that write none."""
 
     def join(self, request: int, since: int) -> None:
         """A request, whose last token came out at `since`, decodes from the next iteration on."""
@@ -235,12 +228,7 @@ class SpeculatingDecodes(Decodes):
             length = spec.length(n)
             size = self.blocks.size if self.grows else 0
             self._ahead = _Ahead(
-                self._taken[:, :n],
-                self.yields.tables[length],
-                spec.rows(n),
-                size,
-                self.yields.means[length],
-                self.reach,
+                self._taken[:, :n], self.yields.tables[length], spec.rows(n), size, self.yields.means[length]
             )
         return self._ahead
 
@@ -250,8 +238,6 @@ class SpeculatingDecodes(Decodes):
         self._ahead, self._passed = None, 0
         if ahead is None or not passed:
             return
-        if self.adapts:
-            self.reach = min(max(2 * passed, NEAR), AHEAD)
         cached, left, held, place = self._taken[:, : len(ahead.tokens)]
         tokens = ahead.tokens[:, passed]
         if self.grows:

@@ -66,7 +66,7 @@ CLOSED = "requests.arrivals={closed_loop: {clients: 12}}"
 @pytest.mark.parametrize("layout", ["{ep: 2}", "{tp: 1}"])
 @pytest.mark.parametrize("more", [(), (DRAFTS,), (DRAFTS, CLOSED), (DRAFTS, "+serving.kv_cache={blocks: 150}")])
 def test_a_silent_run_tells_requests_the_same_times(layout: str, more: tuple[str, ...]) -> None:
-    """Where tokens are drafted it looks as far ahead as stays last, and no further."""
+    """Where tokens are drafted too."""
     scenario = load_scenario("serving/quickstart", [*SHARED, f"+serving.parallel={layout}", *more]).scenario
     assert isinstance(scenario, ServingScenario)
     loud, silent = run_serving(scenario), run_serving(scenario, silent=True)
