@@ -1,23 +1,25 @@
 """Coefficients of shipped profiles that lie at a bound of the range in which they are searched.
 
-Such a number is not measured: its rows ask for more than the range allows, or do not tell it. Only groups with the
-status `measured` and fitted numbers of stacks are looked at; what a hand has set is none of a search.
+Such a number is not measured: its rows ask for more than the range allows, or do not tell it. Looked at are groups of
+kernels that the command fits and fitted numbers of stacks; what a hand has set is none of a search.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from simulator.calibration.fitting import TABLES, Parameter
 from simulator.calibration.kernels.attention import ATTENTION
 from simulator.calibration.kernels.experts import EXPERTS, MIXED
-from simulator.calibration.kernels.gemm import GEMM
-from simulator.calibration.kernels.latents import LATENT
+from simulator.calibration.kernels.gemm import GEMM, SPLIT
+from simulator.calibration.kernels.latents import CORE, LATENT
 from simulator.calibration.kernels.scans import FUSED, SCAN, STEP
-from simulator.calibration.kernels.serving import DECODE, DEQUANTISED
+from simulator.calibration.kernels.serving import DECODE, DEQUANTISED, WRITE
 from simulator.calibration.stacks import serving, training
 from simulator.specs import data_root
 from simulator.specs.base import Figure, Spec
+from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import KernelProfile
 from simulator.specs.resolve import load_spec
 from simulator.specs.serving import ServingStack
@@ -26,6 +28,9 @@ from simulator.specs.training import Stack
 FOLDER = data_root() / "hardware_profiles" / "stacks"
 NEAR = 0.01
 """Share of a range within which a number counts as at its bound, as in fits."""
+
+_COMMAND = "calibrate"
+_WIDE = {"w4a16": "bf16", "w4a8": "fp8"}
 
 
 class AtBound(NamedTuple):
@@ -58,28 +63,39 @@ def near(value: float, one: Parameter) -> bool:
 
 def _kernels() -> Iterator[AtBound]:
     for name in sorted(TABLES):
-        profile = load_spec(KernelProfile, f"kernels/{name}")
+        profile = load_spec(KernelProfile, name)
         for key, products in profile.gemm.items():
-            names = {n: p for n, p in GEMM.items() if products.splits or not n.startswith("split")}
-            yield from _of(name, f"gemm.{key}", products, names)
-        for generation, attention in profile.attention.items():
-            yield from _of(name, f"attention.{generation}", attention, ATTENTION)
-        yield from _of(name, "decode", profile.decode, DECODE)
-        yield from _of(name, "latent", profile.latent, LATENT)
-        for library, experts in profile.experts.items():
-            for number, group in experts.items():
-                yield from _of(
-                    name, f"experts.{library}.{number}", group, MIXED if number.startswith("w4") else EXPERTS
-                )
+            if _COMMAND in products.source:
+                names = {n: p for n, p in GEMM.items() if products.splits or n not in SPLIT}
+                yield from _of(name, f"gemm.{key}", products, names)
+        yield from _of(name, "attention.paged", profile.attention["paged"], ATTENTION)
+        yield from _of(name, "decode", profile.decode, DECODE | WRITE)
+        yield from _experts(name, profile)
         for library, scans in profile.scans.items():
             for kind, scan in scans.items():
-                yield from _of(name, f"scans.{library}.{kind}", scan, (FUSED if library == "fused" else SCAN) | STEP)
-        yield from _of(name, "weight_only", profile.weight_only, DEQUANTISED)
+                yield from _of(name, f"scans.{library}.{kind}", scan, (FUSED if scan.whole else SCAN) | STEP)
+        cuts = profile.latent.cuts
+        own = LATENT if cuts else {n: p for n, p in LATENT.items() if n != "overlap"} | {"core": CORE}
+        yield from _of(name, "latent", profile.latent, own)
+        if _COMMAND in profile.weight_only.source:
+            yield from _of(name, "weight_only", profile.weight_only, DEQUANTISED)
+
+
+def _experts(name: str, profile: KernelProfile) -> Iterator[AtBound]:
+    """Those of experts: what is searched as a delay is shipped as traffic, and memory up to all of the bandwidth."""
+    bandwidth = load_spec(Accelerator, TABLES[name][2]).memory.bandwidth.value
+    delay = EXPERTS["delay"]
+    ramp = replace(delay, start=delay.start * bandwidth, low=delay.low * bandwidth, high=delay.high * bandwidth)
+    for library, experts in profile.experts.items():
+        for number, group in experts.items():
+            products = next((one for key, one in profile.gemm.items() if key == _WIDE.get(number, number)), None)
+            most = max(EXPERTS["memory"].high, 1 / products.memory) if products else EXPERTS["memory"].high
+            ranges = (MIXED if number in _WIDE else EXPERTS) | {"ramp": ramp}
+            ranges |= {"memory": replace(EXPERTS["memory"], high=most)}
+            yield from _of(name, f"experts.{library}.{number}", group, ranges)
 
 
 def _of(profile: str, group: str, spec: Spec, ranges: Mapping[str, Parameter]) -> Iterator[AtBound]:
-    if getattr(spec, "status", "") != "measured":
-        return
     for name, one in ranges.items():
         value = getattr(spec, name, None)
         if isinstance(value, int | float) and near(float(value), one):
