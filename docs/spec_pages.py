@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
-from simulator.specs.adapters import Adapters
+from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import (
     AlgorithmRule,
@@ -72,10 +72,12 @@ from simulator.specs.requests import (
     ClosedLoop,
     Distribution,
     Gamma,
+    Images,
     Lengths,
     RateLimit,
     RateStep,
     Requests,
+    RetrievedChunks,
     Sessions,
     SharedPrefix,
     Slo,
@@ -98,7 +100,7 @@ from simulator.specs.serving import (
     Switching,
 )
 from simulator.specs.speculation import DraftRange, Speculation
-from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
+from simulator.specs.tiers.cache_tiers import CacheTier, ChunkReuse, TierLoads
 from simulator.specs.tiers.host import HostCpu, Nvme
 from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
@@ -175,6 +177,8 @@ def request_specs() -> str:
         Sessions,
         Tools,
         SharedPrefix,
+        RetrievedChunks,
+        Images,
         Slo,
         Tenant,
         RateLimit,
@@ -190,10 +194,12 @@ def serving_specs() -> str:
         KvCache,
         CacheTier,
         TierLoads,
+        ChunkReuse,
         NumberFormats,
         Overlap,
         ExpertTraffic,
         Adapters,
+        Finetuning,
         StreamedWeights,
         RemoteAttention,
         Speculation,
