@@ -120,6 +120,7 @@ from simulator.specs.training import (
     UserBuffers,
 )
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
+from simulator.specs.vision import Vision
 from simulator.specs.workflow import (
     Dependency,
     DevicePool,
@@ -222,7 +223,7 @@ def workflow_specs() -> str:
 
 def model_specs() -> str:
     """The keys of a model."""
-    return _sections(Model, Layers, LinearSizes, BlockMask, PublishedParameters)
+    return _sections(Model, Layers, LinearSizes, BlockMask, Vision, PublishedParameters)
 
 
 def hardware_specs() -> str:
