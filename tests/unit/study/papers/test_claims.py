@@ -293,12 +293,16 @@ def test_a_figure_is_one_thing(figure: dict[str, Any]) -> None:
 
 
 VOCABULARY = [claim for claim in PAPERS.claims if claim.paper == "vocabulary-parallelism"]
+MISSED = {"seconds of a step, Vocab-2, 4,096 tokens, vocabulary 32K"}
+"""What is 10.0 % too fast, and 0.2 % beside the other figure that the artifact has of the same run (full-exp.txt)."""
 
 
-@pytest.mark.parametrize(
-    "claim",
-    [pytest.param(one, marks=() if "64K" in one.claim else pytest.mark.slow, id=one.claim) for one in VOCABULARY],
-)
+def _marks(claim: Claim) -> list[pytest.MarkDecorator]:
+    slow = [] if "64K" in claim.claim else [pytest.mark.slow]
+    return slow + [pytest.mark.xfail(strict=True)] * (claim.claim in MISSED)
+
+
+@pytest.mark.parametrize("claim", [pytest.param(one, marks=_marks(one), id=one.claim) for one in VOCABULARY])
 def test_vocabulary_parallelism_from_hardware_alone(claim: Claim) -> None:
     """arXiv:2411.05288, artifact: steps and peaks of memory on 8 A100, nothing but the scenario given."""
     assert BENCH.value(claim.figure) == pytest.approx(claim.published, rel=0.1)
