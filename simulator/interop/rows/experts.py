@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from simulator.specs.model import Model
 
 DROPPED = re.compile(r"token ?drop")
-"""Words of benchmarks whose experts take as many rows each, the rest being dropped (capacity factor 1, padded)."""
+"""Words of benchmarks whose experts take as many rows each, the rest being dropped (capacity factor 1 where they say
+none, padded)."""
+CAPACITY = re.compile(r"capacity[ _]factor ?=? ?(\d+(?:\.\d+)?)")
 
 
 def shape(row: "Row") -> dict[str, Any]:
@@ -133,7 +135,8 @@ def routing(row: "Row", assumed: list[str]) -> RouterLoad:
         assumed.append("real routing: rows choose independently, all experts alike")
         return RouterLoad(load="random")
     if DROPPED.search(said):
-        return RouterLoad(capacity=1.0, padded=True)
+        factor = CAPACITY.search(said)
+        return RouterLoad(capacity=float(factor[1]) if factor else 1.0, padded=True)
     if "balance" not in said:
         assumed.append("every expert takes as many rows")
     return RouterLoad()

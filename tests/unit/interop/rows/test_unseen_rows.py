@@ -232,3 +232,9 @@ def test_axes_lie_on_whole_sides_of_a_slice(devices: int, shape: tuple[int, ...]
 
 def test_int8_of_tpus_is_a_recipe() -> None:
     assert on_pods(precision="int8 (AQT) training").scenario.training.precision == "int8"
+
+
+def test_the_capacity_that_a_row_states_is_used() -> None:
+    mixture = {"experts": 8, "topk": 2, "shard": "fsdp", "tp": None}
+    assert on_pods(flags="token drop, capacity_factor=1.25", **mixture).scenario.training.routing.capacity == 1.25
+    assert on_pods(flags="token drop", **mixture).scenario.training.routing.capacity == 1.0
