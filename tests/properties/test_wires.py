@@ -26,8 +26,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever shares are given, no resource gives more than it has."""
     solve = Fluid._solve
 
-    def checked(fluid: Fluid, component: list[Running]) -> None:
-        solve(fluid, component)
+    def checked(fluid: Fluid, component: list[Running], scarce: set[int]) -> None:
+        solve(fluid, component, scarce)
         for member in component:
             for use in member.needs.uses:
                 given = sum(rate * one.speed for one, rate in fluid.users[use.resource].items())
