@@ -1,10 +1,30 @@
 """Slices of TPU pods that published rows ran on."""
 
+import re
 from math import prod
+from typing import TYPE_CHECKING
 
 from simulator.interop.rows.jsonl import Refused
+from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.network import Multislice
+
+if TYPE_CHECKING:
+    from simulator.interop.rows.training import Row
+
+
+def stated(row: "Row", cluster: str, assumed: list[str]) -> "Row":
+    """The row with slices where it has more chips than a pod and says nothing of them: whole pods over the data-centre
+    network, each of which holds all states, as MaxText has it where nothing else is asked for
+    (`dcn_data_parallelism: -1`)."""
+    if not cluster.startswith("tpu") or re.search(r"slice", row.shard or ""):
+        return row
+    network = load_spec(Cluster, cluster).network
+    many, rest = divmod(row.devices, network.largest or prod(network.shape))
+    if many <= 1 or rest:
+        return row
+    assumed.append(f"{many} whole pods over the data-centre network, data-parallel")
+    return row.model_copy(update={"shard": f"{row.shard or 'fsdp'}, {many} slices"})
 
 
 def slice_of(cluster: Cluster, devices: int, many: int = 1, axes: tuple[int, ...] = ()) -> Cluster:

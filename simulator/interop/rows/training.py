@@ -16,12 +16,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
-from simulator.interop.rows import accelerators, experts, recipes, schedules
+from simulator.interop.rows import accelerators, experts, recipes, schedules, slices
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
-from simulator.interop.rows.slices import slice_of
 from simulator.interop.rows.suspicious import check_training
 from simulator.interop.rows.words import vocabulary
 from simulator.specs import load_spec
@@ -163,7 +162,7 @@ def draft(row: Row) -> Draft:
     row = schedules.stated(_at_once(row))
     _check_supported(row)
     assumed: list[str] = []
-    row = _divisible(row, assumed)
+    row = _divisible(slices.stated(row, _cluster_name(row, []), assumed), assumed)
     try:
         scenario = _scenario(row, assumed)
     except InputError as error:
@@ -299,7 +298,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if cluster.network.kind == "torus":
         shard = names.sharding(row.shard)
         group = shard.group if isinstance(shard.group, int) else 1
-        return slice_of(cluster, row.devices, shard.slices, (row.tp or 1, group))
+        return slices.slice_of(cluster, row.devices, shard.slices, (row.tp or 1, group))
     if cluster.network.kind == "none" and row.devices > per_node:
         cluster = _joined(cluster, row, assumed)
         node = cluster.node

@@ -238,3 +238,13 @@ def test_the_capacity_that_a_row_states_is_used() -> None:
     mixture = {"experts": 8, "topk": 2, "shard": "fsdp", "tp": None}
     assert on_pods(flags="token drop, capacity_factor=1.25", **mixture).scenario.training.routing.capacity == 1.25
     assert on_pods(flags="token drop", **mixture).scenario.training.routing.capacity == 1.0
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "pods"), [("TPU-v6e", 1024, 4), ("TPU-v5e", 512, 2), ("TPU-v5p", 17920, 2)]
+)
+def test_more_chips_than_a_pod_are_whole_pods(device: str, devices: int, pods: int) -> None:
+    found = on_pods(device=device, devices=devices, shard="fsdp (see recipe)", tp=None, global_batch=devices)
+    assert found.scenario.cluster.network.kind == "multislice"
+    assert found.scenario.training.parallel.shard_size == devices // pods
+    assert any(f"{pods} whole pods" in text for text in found.assumed)
