@@ -2,8 +2,10 @@
 
 `attention`: what attention gives; `reductions`: rows after the sums over tensor parallelism; `products`: results of all
 products but those of experts and their router; `every-second-product`: the first, third ... of them (torchtitan); or
-the name of an operation. Everything else runs again, also what leads to nothing but a kept result. Fused matrices
-count as what they were fused of: queries, keys and values as three, gate and input of a gated MLP as two.
+the name of an operation. With `summed`, kept products that tensor parallelism sums stay as they are after the sum, on
+the ranks among which that spreads them (XLA, which names logical results). Everything else runs again, also what leads
+to nothing but a kept result. Fused matrices count as what they were fused of: queries, keys and values as three, gate
+and input of a gated MLP as two.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +17,8 @@ from simulator.model.backward import REDUCE, SCATTER
 from simulator.model.ops import AttentionCore, Comm, Linear, Op
 
 ATTENTION, REDUCTIONS, PRODUCTS, SECOND = "attention", "reductions", "products", "every-second-product"
-GROUPS = (ATTENTION, REDUCTIONS, PRODUCTS, SECOND)
+SUMMED = "summed"
+GROUPS = (ATTENTION, REDUCTIONS, PRODUCTS, SECOND, SUMMED)
 QKV, GATED = "attention in", ("mlp in", "experts in")
 """Operations that may be fused of several matrices."""
 
@@ -38,16 +41,18 @@ def computed_beside(ops: Sequence[Op], keeps: Collection[str]) -> tuple[list[Op]
     """The operations of a layer that run again, and the results that are kept."""
     again: list[Op] = []
     held: list[Held] = []
-    products = 0
+    products, sums = 0, False
     for i, op in enumerate(ops):
-        does, kept = op.does, op.name in keeps
+        does, kept = op.does, op.name in keeps or sums
+        sums = False
         if isinstance(does, Linear):
             widths = fused_of(ops, i)
             counted = does.spread is None and op.name != "router"
             chosen = [kept or (counted and _chosen(products + n, keeps)) for n in range(len(widths))]
             products += counted * len(widths)
             stays = sum(width for width, stay in zip(widths, chosen, strict=True) if stay)
-            if stays:
+            sums = stays == does.outputs and SUMMED in keeps and _summed(ops, i)
+            if stays and not sums:
                 held.append(Held(stays * does.visits, does.rows))
             if stays < does.outputs:
                 again.append(replace(op, does=replace(does, outputs=does.outputs - stays)) if stays else op)
@@ -63,6 +68,12 @@ def computed_beside(ops: Sequence[Op], keeps: Collection[str]) -> tuple[list[Op]
 def _chosen(number: int, keeps: Collection[str]) -> bool:
     """Whether the n-th product of a layer, from 0, is kept."""
     return PRODUCTS in keeps or (SECOND in keeps and number % 2 == 0)
+
+
+def _summed(ops: Sequence[Op], i: int) -> bool:
+    """Whether a sum over tensor parallelism follows an operation."""
+    after = ops[i + 1].does if i + 1 < len(ops) else None
+    return isinstance(after, Comm) and _reduces(after)
 
 
 def _reduces(does: Comm) -> bool:

@@ -296,7 +296,8 @@ class Training(Spec):
     recompute_keeps: tuple[str, ...] = ()
     """With `recompute: full`, results of each layer that are kept all the same, so that what gives them does not run
     again: `attention`, `reductions` (over tensor parallelism), `products`, `every-second-product` (with the first two
-    torchtitan's per-operator checkpointing), or names of operations such as `mlp in`."""
+    torchtitan's per-operator checkpointing), or names of operations such as `mlp in`; with `summed`, products that
+    tensor parallelism sums stay after the sum (XLA)."""
     recompute_layers: Count | None = None
     """With `recompute: full`, how many layers of each stage, or of each chunk where vpp > 1; all where left out."""
     recompute_share: PositiveFraction | None = None

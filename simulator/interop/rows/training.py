@@ -159,7 +159,7 @@ RACK = re.compile(r"NVL\d+ domain")
 def draft(row: Row) -> Draft:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
     check_training(row)
-    row = schedules.stated(_at_once(row))
+    row = schedules.stated(row)
     _check_supported(row)
     assumed: list[str] = []
     row = _divisible(slices.stated(row, _cluster_name(row, []), assumed), assumed)
@@ -170,20 +170,6 @@ def draft(row: Row) -> Draft:
     except ValidationError as error:
         raise Refused("; ".join(found["msg"].removeprefix("Value error, ") for found in error.errors())) from None
     return Draft(_with_peak(row, scenario, assumed), scenario, stack_name(row), _open(row), tuple(assumed))
-
-
-_SAMPLES = re.compile(r"per_device_batch_size ?= ?(\d+)(?![\d.])")
-"""Words of MaxText for the samples of a step over its devices."""
-
-
-def _at_once(row: Row) -> Row:
-    """The row with the micro batch of one whose flags say that a step's samples over its devices are its whole batch:
-    MaxText takes that at once, without accumulation."""
-    said, ranks = _SAMPLES.search(row.flags or ""), row.devices // ((row.tp or 1) * (row.pp or 1) * (row.cp or 1))
-    whole = said is not None and int(said[1]) * row.devices == row.global_batch
-    if row.micro_batch is not None or not whole or not ranks or row.global_batch % ranks:
-        return row
-    return row.model_copy(update={"micro_batch": row.global_batch // ranks})
 
 
 ROUNDED, ROUNDED_STEP = 0.05, 0.01

@@ -194,15 +194,15 @@ _OPERATORS = re.compile(
 )
 """Words of torchtitan's checkpointing by operator (torchtitan/distributed/activation_checkpoint.py)."""
 KEPT_BY_OPERATOR = ("attention", "reductions", "every-second-product")
-_ATTENTION = ("attention in", "attention out")
+_ATTENTION = ("attention in", "attention out", "summed")
 POLICIES = {
-    "minimal": ("products",),
-    "minimal with context": ("products", "attention"),
+    "minimal": ("products", "summed"),
+    "minimal with context": ("products", "summed", "attention"),
     "save dot except mlpwi": (*_ATTENTION, "mlp out"),
     "save dot except mlp": _ATTENTION,
     "save dot with context except mlp": (*_ATTENTION, "attention"),
-    "save qkv proj": _ATTENTION[:1],
-    "save out proj": _ATTENTION[1:],
+    "save qkv proj": ("attention in",),
+    "save out proj": ("attention out", "summed"),
 }
 """Results that MaxText's policies keep (AI-Hypercomputer/maxtext, `get_remat_policy`)."""
 

@@ -110,3 +110,16 @@ def test_refusals(keeps: tuple[str, ...], changes: dict[str, object], words: str
 def test_without_full_recomputation_nothing_is_kept_besides() -> None:
     warnings = job(("products",), recompute="none").warnings
     assert "no effect: recompute_keeps: only `recompute: full` computes whole layers again" in warnings
+
+
+def test_summed_products_stay_as_they_are_after_the_sum() -> None:
+    """Of tp 4 with cut rows: partial sums of whole rows, or a quarter of the sums; neither product runs again."""
+    layout = {"tp": 4, "sequence_parallel": True}
+    partial, summed = job(("products",), **layout), job(("products", "summed"), **layout)
+    assert again(partial) == again(summed) == 0
+    assert kept(partial) == pytest.approx(2 * ((3 + 4) * H / 4 + 2 * H))
+    assert kept(summed) == pytest.approx(2 * (3 + 1 + 4 + 1) * H / 4)
+
+
+def test_without_tensor_parallelism_there_is_nothing_to_sum() -> None:
+    assert kept(job(("products", "summed"))) == kept(job(("products",)))

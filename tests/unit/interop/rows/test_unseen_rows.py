@@ -208,21 +208,14 @@ def on_pods(**keys: Any) -> Draft:
     ("policy", "keeps"),
     [
         ("full", ()),
-        ("minimal", ("products",)),
-        ("save_dot_except_mlpwi", ("attention in", "attention out", "mlp out")),
+        ("minimal", ("products", "summed")),
+        ("save_dot_except_mlpwi", ("attention in", "attention out", "summed", "mlp out")),
         ("save_qkv_proj", ("attention in",)),
     ],
 )
 def test_policies_of_maxtext_keep_what_their_names_say(policy: str, keeps: tuple[str, ...]) -> None:
     training = on_pods(recompute=policy).scenario.training
     assert (training.recompute, training.recompute_keeps) == ("full", keeps)
-
-
-def test_maxtext_takes_the_samples_of_its_devices_at_once() -> None:
-    assert on_pods(flags="per_device_batch_size=2").scenario.training.micro_batch == 16
-    assert on_pods(
-        flags="per_device_batch_size=1"
-    ).open.micro_batch  # half of the batch: accumulated, or something else
 
 
 @pytest.mark.parametrize(("devices", "shape"), [(1024, (8, 16, 8)), (1536, (12, 16, 8)), (512, (8, 8, 8))])
