@@ -136,7 +136,7 @@ def expected_memory(result: Result) -> str:
 
 
 def _ends(name: str, one: Interval) -> str:
-    return f"{figure(name, one.low)} to {figure(name, one.high)}"
+    return " to ".join(figures(name, (one.low, one.high)))
 
 
 def estimated(ground: str) -> bool:
