@@ -1,9 +1,10 @@
 """The speed table: CPU seconds and memory of whole processes, with the machine and the date.
 
-    python -m benchmarks [--sweep] [--write]
+    python -m benchmarks [WORDS ...] [--sweep] [--write]
 
-`--sweep` measures a sweep of 1,000 points instead, `--write` puts the table into benchmarks/results.md. What CI asserts
-is not these seconds but the number of events.
+Words pick the lines that contain one of them; all without. `--sweep` measures a sweep of 1,000 points instead.
+`--write` puts what was measured into benchmarks/results.md, whose other lines stay as they are if they are of the same
+machine. What CI asserts is not these seconds but the number of events.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from time import perf_counter
@@ -161,29 +163,46 @@ def sweep() -> str:
     )
 
 
-def cases() -> str:
-    """The table of all cases, best of three for the short ones."""
-    lines = ["| what | CPU s | memory | target |", "| --- | --- | --- | --- |"]
+def cases(words: Sequence[str]) -> dict[str, str]:
+    """Lines of the table by what they measure, best of three for the short ones."""
+    lines = {}
     for what, (target, command) in COMMANDS.items():
+        if words and not any(word in what for word in words):
+            continue
         runs = [measure(command) for _ in range(1 if target > 10 else 3)]
         seconds, megabytes = min(runs)
-        lines.append(f"| {what} | {seconds:.2f} | {megabytes:.0f} MB | {target:g} s |")
-        print(lines[-1], file=sys.stderr, flush=True)
-    return "\n".join(lines) + "\n"
+        lines[what] = f"| {what} | {seconds:.2f} | {megabytes:.0f} MB | {target:g} s | {date.today()} |"
+        print(lines[what], file=sys.stderr, flush=True)
+    return lines
+
+
+def table(lines: Mapping[str, str], page: str) -> str:
+    """The table of a page with new lines in place of old ones, which stay where they are of this machine."""
+    head = f"Measured on {machine()}."
+    before = page.splitlines() if head in page else []
+    known = {line.split(" | ")[0].removeprefix("| "): line for line in before if line.startswith("| ")} | dict(lines)
+    rows = [known[what] for what in COMMANDS if what in known]
+    return (
+        "\n".join([head, "", "| what | CPU s | memory | target | day |", "| --- | --- | --- | --- | --- |", *rows])
+        + "\n"
+    )
 
 
 def main() -> None:
     """Measure and print; with `--write` put it into its section of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    text = f"Measured on {machine()}, {date.today()}.\n\n{sweep() if arguments.sweep else cases()}"
+    path = Path(__file__).with_name("results.md")
+    first, _, second = path.read_text().partition(_SECTION)
+    if arguments.sweep:
+        text = second = f"\nMeasured on {machine()}, {date.today()}.\n\n{sweep()}"
+    else:
+        text = first = f"# Speed\n\n{table(cases(arguments.words), first)}"
     print(text)
     if arguments.write:
-        path = Path(__file__).with_name("results.md")
-        first, _, second = path.read_text().partition(_SECTION)
-        first, second = (first, f"\n{text}") if arguments.sweep else (f"# Speed\n\n{text}", second)
         path.write_text(first + (_SECTION + second if second else ""))
 
 
