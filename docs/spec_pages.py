@@ -65,6 +65,7 @@ from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
+from simulator.specs.model.vision import Vision
 from simulator.specs.network import Slices, SwitchReduction
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
@@ -120,7 +121,6 @@ from simulator.specs.training import (
     UserBuffers,
 )
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
-from simulator.specs.vision import Vision
 from simulator.specs.workflow import (
     Dependency,
     DevicePool,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from simulator.axes import CP, DP, PP, TP
 from simulator.errors import InputError, Problem, nearest
 from simulator.model.cut import Cut
-from simulator.model.held import GROUPS, holdable
+from simulator.model.held import GROUPS, SUMMED, holdable
 from simulator.model.layers import layer
 from simulator.parallel import Mesh
 from simulator.program.actions import COMPUTE, Kind
@@ -201,6 +201,9 @@ def check_held(training: Training, model: Model, attention: str) -> None:
         if name not in known:
             message = f"`{name}` is no product, attention or collective of a layer of {model.name}"
             raise InputError(Problem(message, path=path, hint=nearest(name, known)))
+    if set(training.recompute_keeps) == {SUMMED}:
+        message = "`summed` says how kept products are kept, and none is named"
+        raise InputError(Problem(message, path=path, hint="write [products, summed]"))
     if "attention" in training.recompute_keeps and attention != "fused":
         message = "attention that is not fused reads its scores backward, and these are computed again"
         raise InputError(Problem(message, path=path, hint="leave `attention` out, or write `attention: fused`"))

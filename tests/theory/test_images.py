@@ -15,8 +15,8 @@ from simulator.serving.fleet.system import resolve
 from simulator.serving.workload.generate import generate
 from simulator.serving.workload.images import patches, tokens
 from simulator.specs import load_scenario
+from simulator.specs.model.vision import Vision
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.vision import Vision
 from tests.effort import simulations
 
 SEEING = """version: 1

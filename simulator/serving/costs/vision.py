@@ -19,8 +19,8 @@ from simulator.serving.costs.formats import resolve_formats
 from simulator.serving.costs.operators import Gemm, Shard
 from simulator.serving.costs.pieces import Pieces, RowCosts, ticks
 from simulator.specs.model import Model
+from simulator.specs.model.vision import Vision
 from simulator.specs.serving import NumberFormats
-from simulator.specs.vision import Vision
 
 COLOURS = 3
 """Numbers of a pixel."""

@@ -17,8 +17,8 @@ from simulator.serving.workload import arrivals, chunks, conversations, images, 
 from simulator.serving.workload.lengths import lengths
 from simulator.serving.workload.sharing import BLOCK, Blocks
 from simulator.specs.distributions import Floats, Integers
+from simulator.specs.model.vision import Vision
 from simulator.specs.requests import ClosedLoop, Requests, RetrievedChunks
-from simulator.specs.vision import Vision
 
 NEVER = -1
 """No arrival of its own, no request that it follows."""

@@ -14,8 +14,8 @@ from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.serving.workload.lengths import whole
 from simulator.specs.distributions import sample
+from simulator.specs.model.vision import Vision
 from simulator.specs.requests import Images
-from simulator.specs.vision import Vision
 
 MOST_IMAGES = 1_000
 """Images of a request at most."""

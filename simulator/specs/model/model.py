@@ -10,7 +10,7 @@ from simulator.specs.base import Count, Format, Spec
 from simulator.specs.model.layers import LayerKind, Layers, blocks
 from simulator.specs.model.linear import LinearSizes
 from simulator.specs.model.mask import BlockMask
-from simulator.specs.vision import Vision
+from simulator.specs.model.vision import Vision
 
 
 class PublishedParameters(Spec):

@@ -123,3 +123,8 @@ def test_summed_products_stay_as_they_are_after_the_sum() -> None:
 
 def test_without_tensor_parallelism_there_is_nothing_to_sum() -> None:
     assert kept(job(("products", "summed"))) == kept(job(("products",)))
+
+
+def test_summed_without_a_product_is_refused() -> None:
+    with pytest.raises(InputError, match="none is named"):
+        job(("summed",), tp=4)
