@@ -50,6 +50,7 @@ DEVICES = {
     "tpu-v5e-pod": 256,
     "tpu-v5p-pod": 8960,
     "tpu-v6e-pod": 256,
+    "tpu7x-pod": 9216,
     "bloom-jean-zay": 384,
     "ascend-910": 2048,
     "dgx-2": 400,
