@@ -32,8 +32,16 @@ def chosen(patterns: list[str], ids: frozenset[str], every: int) -> Iterator[Row
         fits = any(fnmatch(source, p[7:]) if p.startswith("source=") else fnmatch(own, p) for p in patterns)
         if fits or own in ids or not (patterns or ids):
             if found % every == 0:
-                yield read_row(Row, data)
+                try:
+                    yield read_row(Row, data)
+                except Refused as error:
+                    print(refusal(own, error), flush=True)
             found += 1
+
+
+def refusal(identifier: str, error: Exception) -> str:
+    """A line of a row that cannot be simulated."""
+    return f"{identifier[:60]:60} refused: {' '.join(str(error).split())[:120]}"
 
 
 def outcome(row: Row) -> tuple[float, float, dict[str, float]]:
@@ -59,7 +67,7 @@ def report(rows: Iterable[Row], breakdown: bool, before: dict[str, float]) -> di
         try:
             measured, step, parts = outcome(row)
         except (Refused, SimulatorError) as error:
-            print(f"{row.id[:60]:60} refused: {' '.join(str(error).split())[:120]}", flush=True)
+            print(refusal(row.id, error), flush=True)
             continue
         errors[row.id] = step / measured - 1
         sources.setdefault(row.source, []).append(row.id)

@@ -6,7 +6,8 @@
 * An all-gather becomes a reduce-scatter and the reverse. Partial sums that were reduced to all give every device the
   whole gradient, so an all-reduce becomes nothing but a copy; what every device took whole has partial gradients, so a
   copy becomes an all-reduce (Megatron's f and g, arXiv:1909.08053, section 3).
-* An elementwise kernel states its own kernels; attention, scans and the loss run backward; a table is scattered into.
+* An elementwise kernel states its own kernels; attention, scans, masks and the loss run backward; a table is scattered
+  into.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ from simulator.model.ops import (
     Linear,
     Lookup,
     Loss,
+    Masked,
     Op,
     StateScan,
     Traffic,
@@ -69,7 +71,7 @@ def _alone(op: Op) -> Iterator[Op]:
     does = op.does
     if isinstance(does, Elementwise):
         yield from (Op(name, replace(does, forward=traffic, back=())) for name, traffic in does.back)
-    elif isinstance(does, (AttentionCore, StateScan, Loss)):
+    elif isinstance(does, (AttentionCore, Masked, StateScan, Loss)):
         yield replace(op, does=replace(does, backward=True))
     elif isinstance(does, Lookup):
         yield Op(op.name, Elementwise("embedding", Traffic(2.0 * does.width, does.width)))

@@ -46,6 +46,8 @@ class Cut:
     merged: float | None = None
     """Rows that a device gets for each that it sends out, where copies for experts of one device travel as one; None
     where every copy travels."""
+    group: int | None = None
+    """Rows that products with one mask bring to experts and back; None where rows are copied."""
     fused: bool = False
     """Whether one kernel does all that lies between the products of experts."""
 

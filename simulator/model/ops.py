@@ -113,6 +113,29 @@ class Elementwise:
 
 
 @dataclass(frozen=True, slots=True)
+class Masked:
+    """Rows brought to slots of experts, or from them, by products with a mask that has one column a slot (GShard,
+    arXiv:2006.16668, algorithm 1): backward the opposite, and for what comes back the gradient of the mask."""
+
+    width: int
+    """Elements of a row."""
+    slots: float
+    """Slots, those of all experts, for each row."""
+    group: int
+    """Rows that share a mask."""
+    returns: bool = False
+    """Whether rows come back from the slots, weighed by the mask."""
+    backward: bool = False
+    rows: Axis | None = None
+    """The axis that cuts the rows."""
+
+    @property
+    def columns(self) -> int:
+        """Slots of a group, columns of its mask."""
+        return max(round(self.slots * self.group), 1)
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionCore:
     """Scores, softmax and weighted sum of the rows over the tokens before them."""
 
@@ -310,6 +333,7 @@ Does = (
     Linear
     | WeightGradient
     | Elementwise
+    | Masked
     | AttentionCore
     | StateScan
     | CacheWrite

@@ -18,6 +18,7 @@ from simulator.model.ops import (
     Experts,
     Linear,
     Lookup,
+    Masked,
     Op,
     StateScan,
 )
@@ -109,6 +110,8 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
                 yield Kept(op.name, does.inputs * does.visits, form, does.rows or gathered)
         elif isinstance(does, (AttentionCore, StateScan)):
             yield Kept(op.name, does.kept, PLAIN)
+        elif isinstance(does, Masked) and does.returns:
+            yield Kept(op.name, does.slots * does.width, PLAIN, does.rows)
         elif isinstance(does, Elementwise):
             if does.kept:
                 yield Kept(op.name, does.kept, PLAIN, does.axis)

@@ -137,6 +137,10 @@ class RouterLoad(Spec):
     """Rows that an expert takes at most, over an even share; the rest is dropped. No bound where left out."""
     padded: bool = False
     """With `capacity`, whether experts always take that many rows, filled up with empty ones."""
+    masks: Literal["sequence", "microbatch"] | None = None
+    """With `padded`, whether products with masks of zeros and ones bring rows to experts and back, in place of copies,
+    and over which rows: each `sequence` by itself (GShard, MaxText with a capacity factor) or all of a device's
+    `microbatch` (DeepSpeed's `TopKGate`). Every slot of an expert is summed over all of these rows."""
     placement: Literal["in-order", "packed"] = "in-order"
     """Which experts share a device: neighbours, or heavy ones with light ones (EPLB's packing)."""
     replicas: int = Field(default=0, ge=0, le=1000)
@@ -154,6 +158,10 @@ class RouterLoad(Spec):
         """A trace goes with its load."""
         if (self.load == "trace") != (self.trace is not None):
             raise ValueError("`load: trace` and the file `trace` go together: write both, or `trace` alone")
+        if self.masks and not (self.padded and self.capacity):
+            raise ValueError(
+                "`masks` have as many slots an expert as its capacity: write `capacity` and `padded: true`"
+            )
         return self
 
     @property

@@ -376,7 +376,11 @@ class Job:
             sizes, self.sequence_parallel, self.stack.dropout, self.causal, encoded, SENT, fused=self.stack.grouped
         )
         sent = self.exchange
-        return cut if sent is None else replace(cut, routing=sent.spread, merged=sent.merged)
+        if sent is None:
+            return cut
+        rows = self.tokens if sent.masks == "microbatch" else self.sequence // self.cp
+        group = rows // (self.tp if cut.rows else 1) if sent.masks else None
+        return replace(cut, routing=sent.spread, merged=sent.merged, group=group)
 
     @property
     def shares(self) -> bool:

@@ -37,6 +37,7 @@ from simulator.model.ops import (
     Linear,
     Lookup,
     Loss,
+    Masked,
     Op,
     StateScan,
     WeightGradient,
@@ -46,6 +47,7 @@ from simulator.specs.model import LayerKind
 from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.context.shards import moved
+from simulator.training.experts.masks import masked
 from simulator.training.experts.rows import fills, weighted_bias
 from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
@@ -282,6 +284,8 @@ def _between(job: Job, ops: list[Op], places: Iterable[int]) -> Iterator[Single]
             yield from attention_core(job, does)
         elif isinstance(does, StateScan):
             yield state_scan(job, op.name, does)
+        elif isinstance(does, Masked):
+            yield from masked(op.name, does, local_rows(job, does.rows), job.wide)
         elif not isinstance(does, CacheWrite):
             yield _passes(job, op)
 
@@ -448,7 +452,7 @@ def _passes(job: Job, op: Op) -> Kernel:
     """Elementwise kernels; unfused norms walk over their rows three times."""
     does = op.does
     if isinstance(does, Loss):
-        return _loss(job, does)
+        return vocabulary.cross_entropy(job, does)
     if isinstance(does, Lookup):
         size = job.tokens * does.width * job.element
         return _stream(job, op.name, size * (2 if does.learned else 1), size)
@@ -465,14 +469,6 @@ def _stream(job: Job, name: str, read: float, write: float, kernels: int = 1) ->
     factor = 1.0 if job.stack.fused_elementwise else 2.0
     kernels = kernels if job.stack.fused_elementwise else 2 * kernels
     return Kernel(name, Stream(read_bytes=read * factor, write_bytes=write * factor, kernels=kernels))
-
-
-def _loss(job: Job, loss: Loss) -> Kernel:
-    """Cross entropy over logits, in fp32 or as they are; unfused frameworks walk over them about twice as often."""
-    read, written = (1.0, 1.0) if loss.backward else (2.5, 1.5)
-    size = float((4 if job.stack.fp32_logits else job.element) * job.tokens * loss.width)
-    factor = 1.0 if job.stack.fused_norm_and_loss else 2.0
-    return Kernel("loss", Stream(read * factor * size, written * factor * size, kernels=3))
 
 
 # ---- attention core ----------------------------------------------------------------------------------------------

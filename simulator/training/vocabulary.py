@@ -12,14 +12,16 @@ Source: arXiv:2411.05288, sections 4 and 5 and appendix C.
 from dataclasses import replace
 
 from simulator.axes import PP, TP
+from simulator.cost.work import Stream
 from simulator.errors import InputError, Problem
 from simulator.model.backward import backward
 from simulator.model.blocks import ends
-from simulator.model.ops import Linear, Op
+from simulator.model.ops import Linear, Loss, Op
 from simulator.model.tensors import tensors
 from simulator.program.content import Comm
 from simulator.specs.model import Model
 from simulator.training.job import Job
+from simulator.training.step import Kernel
 
 AMONG = "ranks with parts of the vocabulary"
 """The ranks of a pipeline, as groups of collectives."""
@@ -97,3 +99,11 @@ def check(job: Job) -> None:
         if applies:
             message = f"the schedule cuts the vocabulary over all ranks (S, T), not simulated with {words}"
             raise InputError(Problem(message, path="training.schedule", hint=hint))
+
+
+def cross_entropy(job: Job, loss: Loss) -> Kernel:
+    """Cross entropy over logits, in fp32 or as they are; unfused frameworks walk over them about twice as often."""
+    read, written = (1.0, 1.0) if loss.backward else (2.5, 1.5)
+    size = float((4 if job.stack.fp32_logits else job.element) * job.tokens * loss.width)
+    factor = 1.0 if job.stack.fused_norm_and_loss else 2.0
+    return Kernel("loss", Stream(read * factor * size, written * factor * size, kernels=3))

@@ -1,7 +1,7 @@
 """Mixtures of experts in published training rows: their shape, layout and router."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
@@ -15,6 +15,9 @@ DROPPED = re.compile(r"token ?drop")
 """Words of benchmarks whose experts take as many rows each, the rest being dropped (capacity factor 1 where they say
 none, padded)."""
 CAPACITY = re.compile(r"capacity[ _]factor ?=? ?(\d+(?:\.\d+)?)")
+
+MASKED = re.compile(r"maxtext")
+"""Frameworks whose capacity of experts means products with masks, sequence by sequence (`dense_matmul` of MaxText)."""
 
 
 def shape(row: "Row") -> dict[str, Any]:
@@ -136,7 +139,8 @@ def routing(row: "Row", assumed: list[str]) -> RouterLoad:
         return RouterLoad(load="random")
     if DROPPED.search(said):
         factor = CAPACITY.search(said)
-        return RouterLoad(capacity=float(factor[1]) if factor else 1.0, padded=True)
+        masks: Literal["sequence"] | None = "sequence" if MASKED.search((row.framework or "").lower()) else None
+        return RouterLoad(capacity=float(factor[1]) if factor else 1.0, padded=True, masks=masks)
     if "balance" not in said:
         assumed.append("every expert takes as many rows")
     return RouterLoad()

@@ -4,9 +4,10 @@ A device routes its own rows, copies each for every expert that it visits, sends
 group, sorts what came by expert, and multiplies; devices that cut an expert between them (expert tensor parallelism)
 gather these rows first and sum their results after. Results travel back the same way and are summed at home (Megatron's
 all-to-all dispatcher). Libraries that send one copy for all experts of a device leave copying and a first sum to the
-device that gets it (Megatron's flex dispatcher). Experts of a width of their own take rows that are projected before
-they travel. Shared experts are a dense MLP beside it. Left out: the exchange of counts before the rows, and the loss
-that balances.
+device that gets it (Megatron's flex dispatcher). Where a capacity gives every expert as many slots, products with masks
+may stand for the copies, and nothing is sorted (GShard; MaxText's and DeepSpeed's einsums). Experts of a width of their
+own take rows that are projected before they travel. Shared experts are a dense MLP beside it. Left out: the exchange of
+counts before the rows, and the loss that balances.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from simulator.model.blocks.around import activation, clamp
 from simulator.model.blocks.base import enter, leave
 from simulator.model.blocks.dense import matrices
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, ROW, SHARED_EXPERTS, WIDE, Comm, Elementwise, Linear, Op, Traffic
+from simulator.model.ops import COLUMN, ROW, SHARED_EXPERTS, WIDE, Comm, Elementwise, Linear, Masked, Op, Traffic
 from simulator.specs.model import Model
 
 CHOICE, PERMUTE = "choice", "permute"
@@ -56,8 +57,12 @@ def experts(model: Model, cut: Cut) -> Iterator[Op]:
     sent, busiest, shared = model.top_k * cut.routing.sent, model.top_k * cut.routing.busiest, cut.over(EP)
     inner, met = cut.share(model.expert_ffn or model.ffn, ETP), busiest * cut.over(ETP)
     merged = cut.merged if shared > 1 else None
-    sorts = local > 1 and shared * cut.over(ETP) > 1 and merged is None
-    if merged is None:
+    sorts = local > 1 and shared * cut.over(ETP) > 1 and merged is None and cut.group is None
+    if cut.group is not None:
+        masks = _masks(sent, cut.group, cut)
+        slots = Masked(hidden, sent, cut.group, rows=rows)
+        yield from (masks, Op("permute", slots))
+    elif merged is None:
         yield _copies("permute", 1, sent, hidden, cut)
     if shared > 1:
         yield Op("dispatch", Comm(DISPATCH, EP, leaves * hidden, rows))
@@ -93,8 +98,18 @@ def experts(model: Model, cut: Cut) -> Iterator[Op]:
         yield _copies("unpermute", busiest, merged, hidden, cut)
     if shared > 1:
         yield Op("combine", Comm(COMBINE, EP, leaves * hidden, rows))
-    if merged is None:
+    if cut.group is not None:
+        yield Op("unpermute", replace(slots, returns=True))
+    elif merged is None:
         yield _copies("unpermute", sent, 1, hidden, cut)
+
+
+def _masks(slots: float, group: int, cut: Cut) -> Op:
+    """Writing the mask of zeros and ones, one byte each, and that with the weights of rows, which is kept; backward
+    reading the gradient of the latter."""
+    size = slots * group
+    back = (("masks", Traffic(size, 0.0)),)
+    return Op("masks", Elementwise("masks", Traffic(0.0, size, masks_written=size), back, size, axis=cut.rows))
 
 
 def _copies(name: str, read: float, written: float, hidden: int, cut: Cut) -> Op:

@@ -49,6 +49,8 @@ class Exchange:
     """Bytes of an element on the way to experts; on the way back it is of the working precision."""
     filled: bool = False
     """Whether every expert takes as many rows, empty ones among them."""
+    masks: str | None = None
+    """The rows that share a mask, where products with masks bring rows to experts: `sequence` or `microbatch`."""
     number: int = 0
     """Which of the loads of its model it is."""
     loads: tuple["Exchange", ...] = ()
@@ -80,10 +82,15 @@ def exchange(
     groups, limit = model.expert_groups, model.expert_group_limit
     size = collectives.TOKEN_FORMATS[training.dispatch_precision] if training.dispatch_precision else element
     filled = training.routing.capacity is not None and training.routing.padded
+    masks = training.routing.masks
 
     def made(spread: Routing, held: tuple[float, ...], number: int) -> Exchange:
         targets = collectives.Routing(model.experts or 0, model.top_k or 0, groups, limit, held)
-        return Exchange(library, spread, targets, _merged(library, targets, devices), size, filled, number)
+        merged = _merged(library, targets, devices)
+        if masks and merged is not None:
+            message = f"`{library}` merges the copies of a row, and masks bring rows to slots of their own"
+            raise InputError(Problem(message, path=f"{PATH}.masks", hint="write `training.dispatcher: alltoall`"))
+        return Exchange(library, spread, targets, merged, size, filled, masks, number)
 
     if not training.routing.moves:
         return made(*routing(training.routing, model, devices, rows, seed), 0)
