@@ -3,11 +3,14 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import product
 from math import prod
 from pathlib import Path
 
 import pytest
 
+from simulator.cost.device import compile_device
+from simulator.cost.gemm import gemm_seconds
 from simulator.fabric import build
 from simulator.report.catalogue.profiles import ROOMS
 from simulator.serving.policies import POLICIES
@@ -312,6 +315,16 @@ def test_narrower_formats_are_at_least_as_fast(name: str) -> None:
     for slower, faster in SLOWER_TO_FASTER:
         if slower in peak and faster in peak:
             assert peak[slower].value <= peak[faster].value, (slower, faster)
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_products_of_narrower_formats_take_no_longer(name: str) -> None:
+    device = compile_device(load_spec(Accelerator, name))
+    for wide, narrow in (("fp32", "bf16"), ("bf16", "fp8"), ("bf16", "int8"), ("fp8", "fp4")):
+        if wide in device.peaks and narrow in device.peaks:
+            for rows, columns, depth in product((1, 16, 64, 256, 4096), (6144, 28672), (4096, 14336)):
+                before, after = (gemm_seconds(rows, columns, depth, 1, device.gemm[each])[0] for each in (wide, narrow))
+                assert after < 1.05 * before, (wide, narrow, rows, columns, depth)
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
