@@ -5,7 +5,7 @@ is taken that finishes first with all siblings running, at the rates that the ha
 makes the choice a slower one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import zip_longest
@@ -214,18 +214,23 @@ def _kin(algorithm: str, profile: CollectiveProfile) -> str:
 # ---- by the library's own tables ---------------------------------------------------------------------------------
 
 
+def ruled(operation: str, nodes: int, size_bytes: float, profile: CollectiveProfile, able: Collection[str]) -> str:
+    """Of these algorithms that which a published rule of the library takes on so many nodes; empty where none does."""
+    numbers = {"any", "other" if nodes & (nodes - 1) else "power_of_two", "several" if nodes > 1 else "any"}
+    for rule in profile.rules:
+        fits = rule.operation == operation and rule.nodes in numbers
+        if fits and (rule.below is None or size_bytes < rule.below) and rule.algorithm in able:
+            return rule.algorithm
+    return ""
+
+
 def _ruled(
     operation: str, layout: GroupPlacement, options: list[_Option], size_bytes: float, profile: CollectiveProfile
 ) -> list[_Option]:
     """Options of the algorithm that a rule of the library takes; all where none does."""
-    number = "other" if layout.nodes & (layout.nodes - 1) else "power_of_two"
-    for rule in profile.rules:
-        fits = rule.operation == operation and rule.nodes in ("any", number)
-        if fits and (rule.below is None or size_bytes < rule.below):
-            taken = [option for option in options if option.algorithm == rule.algorithm]
-            if taken:
-                return taken
-    return options
+    able = {option.algorithm for option in options}
+    taken = ruled(operation, layout.nodes, size_bytes, profile, able)
+    return [option for option in options if taken in ("", option.algorithm)]
 
 
 def _tuned(

@@ -101,8 +101,8 @@ class AlgorithmRule(Spec):
     """Of the profile's for this operation."""
     below: Bytes | None = None
     """For messages of fewer bytes; None: of any."""
-    nodes: Literal["any", "power_of_two", "other"] = "any"
-    """Whether the nodes of a group have to be a power of two in number, or must not be."""
+    nodes: Literal["any", "several", "power_of_two", "other"] = "any"
+    """Whether the nodes of a group have to be more than one, a power of two in number, or must not be such a power."""
     source: str
     """Where the rule was read."""
 

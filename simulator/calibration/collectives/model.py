@@ -8,6 +8,7 @@ import pandas as pd
 
 from simulator import collectives, fabric
 from simulator.collectives.algorithms import ALGORITHMS
+from simulator.collectives.choice import ruled
 from simulator.collectives.demand import demand_of
 from simulator.collectives.placement import placements
 from simulator.collectives.rate import PASSES
@@ -59,10 +60,12 @@ def _names(profile: CollectiveProfile, op: str, forced: str) -> tuple[str, ...]:
 
 
 def _taken(row: Any, profile: CollectiveProfile) -> str:
-    """What the library's tuner takes, whatever the figures; empty where it has none."""
+    """What the library's tuner takes, or the algorithm of its rules, whatever the figures; empty where it has none."""
     tuner = profile.tuner if row.nodes == 1 or (profile.tuner and profile.tuner.across_nodes) else None
     known = {f"{option.algorithm}/{option.protocol}" for option in tuner.options} if tuner else set()
     machine, group = _group(row)
+    if row.algorithm == "auto" and any(rule.operation == row.op for rule in profile.rules):
+        return ruled(str(row.op), int(row.nodes), _number(row.size), profile, profile.algorithms[row.op])
     if not known or not {name.partition("/")[0] for name in known} & set(_names(profile, row.op, row.algorithm)):
         return ""
     [taken] = collectives.cost_of(row.op, group, row.size, machine, profile, row.algorithm).algorithms
@@ -122,6 +125,6 @@ class Model:
                 seconds = (
                     launch + hops_in * inner["latency"] + hops_out * outer["latency"] + wire_in + wire_out + moving
                 )
-                mine = [taken in ("", f"{name}/{protocol}") for taken in self.taken]
+                mine = [taken in ("", name, f"{name}/{protocol}") for taken in self.taken]
                 best = np.where(mine, np.fmin(best, seconds), best)
         return best

@@ -28,11 +28,24 @@ FITTED = (
     "awsome",
     "docs A100",
     "MI300X",
+    "MI355X",
     "B200",
     "GB200",
 )
 """Sources that a fit may see, by a word of their name."""
-EXACT = ("aiconfigurator", "vidur send", "dgxc", "dstack", "awsome", "hisohara")
+UNSEEN = ("2.18", "TCPX", "MLPerf", "OCI OKE", "quick starts")
+"""Sources that no fit sees, whatever else their name says: other versions and networks, later finds that test a fit."""
+EXACT = (
+    "aiconfigurator",
+    "vidur send",
+    "dgxc",
+    "dstack",
+    "awsome",
+    "hisohara",
+    "nccl-tests issue",
+    "OCI OKE",
+    "alibaba",
+)
 """Sources whose times below 1 MB are the collective's and not the host's."""
 
 
@@ -131,7 +144,7 @@ def rows_of(data: Path, profile: str) -> pd.DataFrame:
     exact = rows.source.str.contains("|".join(EXACT))
     rows = rows[exact | (rows["size"] >= MB)].reset_index(drop=True)
     order = rows.groupby(["source", "op", "ranks", "nodes"])["size"].rank(method="dense").astype(int)
-    fitted = rows.source.str.contains("|".join(FITTED)) & ~rows.source.str.contains("2.18|TCPX|MLPerf")
+    fitted = rows.source.str.contains("|".join(FITTED)) & ~rows.source.str.contains("|".join(UNSEEN))
     rows["part"] = np.where(~fitted, "other sources", np.where(order % 3 == 0, "held-out sizes", "fitted"))
     return rows
 
@@ -168,9 +181,10 @@ PARTS: dict[str, Callable[[Path], Iterator[tuple[str, pd.DataFrame]]]] = {
         [
             ("dgx-b200", aiconfigurator(data, "b200")),
             ("dgx-b200", published(data, _inter("B200-SXM"))),
-            ("gb200-nvl72", published(data, _inter("GB200 NVL72")).assign(nodes=1)),
+            ("gb200-nvl72", published(data, _inter("GB200 NVL72")).assign(nodes=lambda rows: -(-rows.ranks // 72))),
         ]
     ),
     "nccl-v100": lambda data: iter([("dgx-1-v100", vtrain(data, "v100"))]),
     "rccl": lambda data: iter([("mi300x-cluster", published(data, _inter("MI300X")))]),
+    "rccl-mi355x": lambda data: iter([("mi355x-cluster", published(data, _inter("MI355X")))]),
 }

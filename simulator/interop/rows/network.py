@@ -195,7 +195,7 @@ def _cluster(row: NetworkRow) -> str:
 
 def _nodes(row: NetworkRow, ranks: int) -> int:
     """Nodes of a row; the racks of an NVL72 are nodes of one domain here."""
-    if (row.accelerator_id or "").startswith("gb200"):
+    if (row.accelerator_id or "").startswith(("gb200", "gb300")):
         return -(-ranks // 72)
     if row.num_nodes is not None:
         return row.num_nodes

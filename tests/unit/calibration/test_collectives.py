@@ -34,6 +34,17 @@ def test_the_closed_form_is_the_price() -> None:
     assert Model(table, PROFILE).seconds(values) == pytest.approx(table.seconds.to_numpy(), rel=1e-6)
 
 
+def test_the_closed_form_follows_the_rules_of_a_library() -> None:
+    """Trees to 48 MiB and rings above between nodes, whatever is quickest; one node stays free."""
+    library = load_spec(CollectiveProfile, "rccl-mi355x")
+    grid = [(nodes, size) for nodes in (1, 2, 3) for size in (1024.0, 4.0 * MB, 64.0 * MB, 1024.0 * MB)]
+    table = pd.DataFrame(grid, columns=["nodes", "size"]).assign(ranks=lambda rows: 8 * rows.nodes, source="made")
+    table = table.assign(op="all_reduce", algorithm="auto", cluster="mi355x-cluster", part="fitted")
+    model = Model(table, library)
+    assert model.taken == ["", "", "", ""] + 2 * ["tree", "tree", "ring", "ring"]
+    assert model.seconds(figures_of(library)[0]) == pytest.approx(predicted(table, library), rel=1e-6)
+
+
 def test_a_fit_of_what_the_profile_made_stays_where_it_is() -> None:
     values, measured = figures_of(PROFILE)
     found = fit(rows(), PROFILE)

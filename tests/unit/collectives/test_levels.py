@@ -7,6 +7,7 @@ import pytest
 
 from simulator import collectives
 from simulator.collectives.algorithms import ALGORITHMS
+from simulator.collectives.choice import ruled
 from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement, placements
 from simulator.fabric import build
@@ -124,6 +125,8 @@ def test_a_star_takes_two_hops_and_its_master_carries_all(operation: str, into: 
         ("oneccl-ofi", "all_reduce", 8, 32768, "recursive_doubling"),
         ("oneccl-ofi", "all_reduce", 8, 32769, "direct"),
         ("oneccl-ofi", "all_reduce", 8, 1e8, "ring"),
+        ("rccl-mi355x", "all_reduce", 2, 64, "tree"),
+        ("rccl-mi355x", "all_reduce", 3, 1e8, "ring"),
     ],
 )
 def test_libraries_choose_by_their_rules(library: str, operation: str, nodes: int, size: float, algorithm: str) -> None:
@@ -133,6 +136,14 @@ def test_libraries_choose_by_their_rules(library: str, operation: str, nodes: in
     # A rule whose algorithm cannot do it, or none: what is quickest; a named algorithm is taken all the same.
     named = collectives.cost_of("all_reduce", range(2 * nodes), size, fabric, rules, "star")
     assert named.algorithms[0].startswith("star/")
+
+
+def test_a_rule_for_several_nodes_leaves_one_node_alone() -> None:
+    library = load_spec(CollectiveProfile, "rccl-mi355x")
+    for nodes, taken in ((1, ""), (2, "tree"), (3, "tree")):
+        assert ruled("all_reduce", nodes, 64, library, ("ring", "tree")) == taken
+    assert ruled("all_reduce", 2, 64, library, ("ring",)) == "ring"
+    assert ruled("all_gather", 2, 64, library, ("ring",)) == ""
 
 
 def test_the_adaptive_choice_of_hccl_is_the_quickest() -> None:

@@ -113,17 +113,30 @@ def test_ranks_that_do_not_fit_their_nodes_are_refused(tmp_path: Path, capsys: p
     assert "17 ranks on 2 nodes of 8" in capsys.readouterr().out
 
 
+def is_later(row: NetworkRow) -> bool:
+    """Whether a row was found after the fits (docs/models/collectives.md)."""
+    return row.source.startswith(("NVIDIA/nccl-tests issue", "Oracle OCI OKE", "Oracle OCI GPU", "prasad")) or (
+        row.device in ("mi325x", "mi355x")
+    )
+
+
 def test_the_shipped_rows_are_within_the_errors_that_the_page_states() -> None:
     kind, lines = chosen(list(read_lines(KINDS["network"].shipped)))
     assert kind.name == "network"
     outcomes = kind.validate(lines)
     done = [outcome for outcome in outcomes if outcome.error is not None]
-    assert len(done) >= 500
-    halves = {name: [o.error for o in done if kind.groups["half"](o) == name] for name in ("below 1 MiB", "from 1 MiB")}
-    assert statistics(halves["from 1 MiB"]).median < 0.05
-    assert statistics(halves["below 1 MiB"]).median < 0.06
+    assert len(done) >= 850
+    for rows, large, small in (
+        ([o for o in done if not is_later(o.row)], 0.05, 0.06),
+        ([o for o in done if is_later(o.row)], 0.065, 0.115),  # no fit has seen them, but for MI355X
+    ):
+        halves = {n: [o.error for o in rows if kind.groups["half"](o) == n] for n in ("below 1 MiB", "from 1 MiB")}
+        assert statistics(halves["from 1 MiB"]).median < large
+        assert statistics(halves["below 1 MiB"]).median < small
     between = [
-        o.error for o in done if o.id.startswith("net-hiso") and o.row.num_nodes == 2 and o.row.size_bytes < 2**26
+        o.error
+        for o in done
+        if o.id.startswith("net-hiso-mi300x") and o.row.num_nodes == 2 and o.row.size_bytes < 2**26
     ]
     assert statistics(between).median < 0.08  # RCCL between nodes
     exchanges = [o.error for o in done if kind.groups["half"](o) == "exchange of experts"]
