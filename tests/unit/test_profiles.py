@@ -320,8 +320,9 @@ def test_narrower_formats_are_at_least_as_fast(name: str) -> None:
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_products_of_narrower_formats_take_no_longer(name: str) -> None:
     device = compile_device(load_spec(Accelerator, name))
+    peaks = device.peaks
     for wide, narrow in (("fp32", "bf16"), ("bf16", "fp8"), ("bf16", "int8"), ("fp8", "fp4")):
-        if wide in device.peaks and narrow in device.peaks:
+        if wide in peaks and peaks.get(narrow, 0.0) >= peaks[wide]:  # GB300 has hardly any int8
             for rows, columns, depth in product((1, 16, 64, 256, 4096), (6144, 28672), (4096, 14336)):
                 before, after = (gemm_seconds(rows, columns, depth, 1, device.gemm[each])[0] for each in (wide, narrow))
                 assert after < 1.05 * before, (wide, narrow, rows, columns, depth)
