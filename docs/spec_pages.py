@@ -66,6 +66,7 @@ from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
 from simulator.specs.model.vision import Vision
+from simulator.specs.model_routing import Difficulty, ModelRouting, Pipeline
 from simulator.specs.network import Slices, SwitchReduction
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
@@ -201,6 +202,9 @@ def serving_specs() -> str:
         ExpertTraffic,
         Adapters,
         Finetuning,
+        ModelRouting,
+        Difficulty,
+        Pipeline,
         StreamedWeights,
         RemoteAttention,
         Speculation,

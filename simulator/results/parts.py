@@ -107,6 +107,7 @@ _CHECKS: dict[Any, Callable[[Any], Any]] = {
     dict[str, float]: numbers,
     dict[str, str]: words,
     tuple[int, ...]: _each(whole),
+    tuple[float, ...]: _each(lambda value: float(_number(value))),
     tuple[str, ...]: texts,
     tuple[dict[str, float], ...]: _each(numbers),
 }

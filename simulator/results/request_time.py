@@ -3,6 +3,7 @@
 The parts of a finished request sum to its end-to-end latency, to the tick:
 
 * `queue`: from arrival to the begin of the first iteration that worked on it;
+* `earlier`: of several models, answers that were thrown away, and judging; `queue` begins after them;
 * `prefill`: from there to its first token: its own prompt, and whatever else these iterations worked on;
 * `handover`: from the first token to the begin of the first decoding iteration, where another replica decodes it;
 * `preempted`: pauses, from the last token before it lost its memory to the next token;
@@ -24,8 +25,8 @@ from simulator.results import iterations as of
 from simulator.results.result import Iterations, Replica, Service
 from simulator.results.service import FINISHED, SECOND
 
-PARTS = ("queue", "prefill", "handover", "preempted", "stalled", "peers", "decode")
-"""The parts in the order of a request's life."""
+PARTS = ("earlier", "queue", "prefill", "handover", "preempted", "stalled", "peers", "decode")
+"""The parts in the order of a request's life; `earlier` only where there are several models."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,7 +51,12 @@ def request_time(service: Service) -> dict[str, Floats]:
     stalled = np.clip(stalled, 0.0, decoding - handover - preempted)
     before, between = (waited[done] for waited in _waited(service))
     between = np.clip(between, 0.0, decoding - handover - preempted - stalled)
-    return {
+    earlier = {}
+    if service.models is not None:
+        asked, judged = (ticks[done] for ticks in service.models.before(len(requests.arrival)))
+        arrival, decoding = arrival + asked, decoding - judged
+        earlier = {"earlier": (asked + judged).astype(np.float64)}
+    return earlier | {
         "queue": (scheduled - arrival).astype(np.float64),
         "prefill": (first - scheduled) - before,
         "handover": handover,

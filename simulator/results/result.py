@@ -13,6 +13,7 @@ from simulator.results.finetuning import FinetuningUse
 from simulator.results.fleet import FleetRecord
 from simulator.results.ground import Ground
 from simulator.results.long_run import LongRun
+from simulator.results.model_routing import ModelUse
 from simulator.results.spread import Interval, intervals
 
 SCHEMA = 1
@@ -336,6 +337,8 @@ class Service:
     """Training of an adapter beside serving; None where there is none."""
     records: str = "all"
     """`all`; or what of requests, rows of iterations and gaps is here: those of a window (`sample`), or `none`."""
+    models: ModelUse | None = None
+    """What several models did; None where there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics import PERCENTILES
-from simulator.results import fleet
+from simulator.results import fleet, model_routing
 from simulator.results import iterations as of
 from simulator.results.result import Gaps, RequestRecords, Service
 from simulator.results.sample import Spread, spread, spread_of
@@ -83,8 +83,14 @@ def serving_metrics(
     if slo is not None:
         asked = int((service.requests.arrival >= 0).sum())
         found |= {f"{name}_attainment": per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
-    found |= _queue(service.requests) | tier_figures(service, _begun(service.requests)) | adapter_figures(service)
+    found |= (
+        _queue(service.requests, asked_before(service))
+        | tier_figures(service, _begun(service.requests))
+        | adapter_figures(service)
+    )
     found |= finetuning_figures(service) | _work(service, duration)
+    if service.models is not None:
+        found |= model_routing.figures(service.models, len(service.requests.arrival))
     if service.fleet is not None:
         found |= fleet.figures(service.fleet, *span(service), len(service.replicas))
     if peak_memory is not None:
@@ -143,15 +149,30 @@ def by_priority(service: Service) -> dict[int, dict[str, float]]:
     classes = np.unique(requests.priority[requests.arrival >= 0]).tolist()
     if len(classes) < 2:
         return {}
-    return {one: _of_class(requests, (requests.priority == one) & (requests.arrival >= 0)) for one in classes}
+    came, before = requests.arrival >= 0, asked_before(service)
+    return {one: _of_class(requests, (requests.priority == one) & came, before) for one in classes}
 
 
-def _of_class(requests: RequestRecords, members: Bools) -> dict[str, float]:
+def by_difficulty(service: Service) -> dict[str, Mapping[str, float]]:
+    """The same for each difficulty of requests of several models, with what `model_routing.by_difficulty` adds."""
+    if service.models is None:
+        return {}
+    requests, before = service.requests, asked_before(service)
+    came = requests.arrival >= 0
+    return model_routing.by_difficulty(service.models, lambda mine: _of_class(requests, mine & came, before))
+
+
+def asked_before(service: Service) -> Ints | int:
+    """Picoseconds that each request was with other models before it was sent to the one that answered it."""
+    return 0 if service.models is None else service.models.before(len(service.requests.arrival))[0]
+
+
+def _of_class(requests: RequestRecords, members: Bools, before: Ints | int = 0) -> dict[str, float]:
     mine = RequestRecords(**{field.name: getattr(requests, field.name)[members] for field in fields(RequestRecords)})
     times = latencies(mine)
     found = {"requests": float(members.sum()), "completed": float(len(times.ttft))}
     found |= latency_figures("ttft", spread(times.ttft)) | latency_figures("tpot", spread(times.tpot[times.several]))
-    queue = _queue(mine)
+    queue = _queue(mine, before if isinstance(before, int) else before[members])
     return (
         found | latency_figures("e2el", spread(times.e2el)) | {n: queue[n] for n in ("mean_queue_ms", "p99_queue_ms")}
     )
@@ -167,7 +188,7 @@ def by_tenant(service: Service) -> dict[str, dict[str, float]]:
     found, lasted = {}, seconds(span(service))
     for number, tenant in enumerate(record.tenants):
         members = (record.tenant == number) & (requests.arrival >= 0)
-        mine = _of_class(requests, members)
+        mine = _of_class(requests, members, asked_before(service))
         status = requests.status[members]
         mine["rejected"], mine["lost"] = float((status == REJECTED).sum()), float((status == FAILED).sum())
         mine["output_throughput"] = per(
@@ -267,9 +288,10 @@ def latency_figures(name: str, found: Spread) -> dict[str, float]:
     return keys | {f"p{p}_{name}_ms": value for p, value in zip(PERCENTILES, found.percentiles, strict=True)}
 
 
-def _queue(requests: RequestRecords) -> dict[str, float]:
+def _queue(requests: RequestRecords, before: Ints | int = 0) -> dict[str, float]:
+    """Waiting for the first iteration of the model that answered, from when a request was sent there."""
     begun = (requests.status == FINISHED) & (requests.scheduled >= 0)
-    waited = spread((requests.scheduled - requests.arrival)[begun] / MILLISECOND)
+    waited = spread((requests.scheduled - requests.arrival - before)[begun] / MILLISECOND)
     return {
         "mean_queue_ms": waited.mean,
         "p99_queue_ms": waited.percentiles[PERCENTILES.index(99)],

@@ -13,6 +13,7 @@ from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.finetuning import FinetuningUse
 from simulator.results.fleet import PHASES, REASONS, FleetRecord, LinkOutage, TenantRecord
+from simulator.results.model_routing import ModelUse
 from simulator.results.parts import part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
 
@@ -28,6 +29,8 @@ _GAPS = {"gap": "<i8", "count": "<i8"}
 _TRANSFERS = {"request": "<i8", "start": "<i8", "end": "<i8", "bytes": "<f8"}
 _PHASES, _FAILED = ("replica", "phase", "start", "end"), ("failed", "failed_at", "repaired_at", "lost")
 _OF_REQUESTS = ("tried", "reason", "tenant")
+_ATTEMPTS = ("request", "pool", "sent", "scheduled", "end", "prompt", "output", "kept")
+_MODELS = ("difficulty", *_ATTEMPTS)
 _FLEET = (*_PHASES, *_FAILED, *_OF_REQUESTS)
 _GOALS = ("ttft", "tpot", "e2e", "attainment")
 _ROLES = ("both", "prefill", "decode")
@@ -53,6 +56,8 @@ def header(service: Service) -> dict[str, Any]:
         found["adapters"] = said(service.adapters)
     if service.finetuning is not None:
         found["finetuning"] = said(service.finetuning)
+    if service.models is not None:
+        found["models"] = said(service.models)
     return found | ({"tiers": [said(tier) for tier in service.tiers]} if service.tiers else {})
 
 
@@ -72,6 +77,8 @@ def columns(service: Service) -> Columns:
         tables.append(("service", service, {"load_waits": "<i8"}))
     if service.fleet is not None:
         tables.append(("service.fleet", service.fleet, dict.fromkeys(_FLEET, "<i8")))
+    if service.models is not None:
+        tables.append(("service.models", service.models, dict.fromkeys(_MODELS, "<i8")))
     return {f"{p}.{name}": getattr(table, name).astype(t) for p, table, types in tables for name, t in types.items()}
 
 
@@ -103,7 +110,28 @@ def service(header: Mapping[str, Any], column: Column) -> Service:
     require(records in ("all", "sample", "none"), "it says of its records what there is not")
     adapters = _adapters(header["adapters"]) if "adapters" in header else None
     tuned = _finetuning(header["finetuning"]) if "finetuning" in header else None
-    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet, adapters, tuned, records)
+    models = _models(header["models"], column, len(requests.arrival)) if "models" in header else None
+    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet, adapters, tuned, records, models)
+
+
+def _models(header: Mapping[str, Any], column: Column, requests: int) -> ModelUse:
+    """What several models did; raises Misfit where it does not fit the requests."""
+    use = part(ModelUse, header, **{name: column(f"service.models.{name}", "<i8", 1) for name in _MODELS})
+    pools = len(use.pools)
+    require(len({len(getattr(use, name)) for name in _ATTEMPTS}) == 1, "columns of attempts differ in length")
+    require(len(use.difficulty) == requests, "models tell of other requests")
+    require(
+        within(use.difficulty, len(use.classes)) and within(use.request, requests), "an attempt belongs to no request"
+    )
+    require(within(use.pool, pools) and within(use.kept, 2), "an attempt belongs to no pool")
+    require(len(use.models) == len(use.judged) == pools, "models and pools differ in number")
+    require(len(use.accuracy) == pools * len(use.classes), "accuracy is not by class and pool")
+    require(all(len(of) in (0, pools) for of in (use.devices, use.cost, use.energy)), "amounts are not by pool")
+    require(all(value <= 1 for value in use.accuracy) and use.judge >= 0, "an accuracy is above 1")
+    require(all(min(of, default=0.0) >= 0 for of in (use.devices, use.cost, use.energy)), "an amount is negative")
+    require(_least(use.sent, 0) and bool((use.sent <= use.end).all()), "an attempt ends before it begins")
+    require(_least(use.prompt, 0) and _least(use.output, 0), "an attempt has less than no tokens")
+    return use
 
 
 def _adapters(header: Mapping[str, Any]) -> AdapterUse:

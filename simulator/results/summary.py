@@ -23,6 +23,7 @@ from simulator.results.fleet import PHASES, REASONS
 from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
 from simulator.results.long_run import header
+from simulator.results.model_routing import by_model
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import (
     CriticalPath,
@@ -36,7 +37,7 @@ from simulator.results.result import (
     Result,
     Service,
 )
-from simulator.results.service import SECOND, by_priority, by_tenant
+from simulator.results.service import SECOND, by_difficulty, by_priority, by_tenant
 
 CHAINS = "chains like"
 """Before the number of a chain in the name of a device class that stands for all chains of its pace."""
@@ -145,6 +146,7 @@ def _service(service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:
         **({"cache_tiers": [_tier(tier, service, metrics) for tier in service.tiers]} if service.tiers else {}),
         **({"adapters": _adapters(service.adapters)} if service.adapters is not None else {}),
         **({"finetuning": _finetuning(service.finetuning)} if service.finetuning is not None else {}),
+        **_models(service),
     }
 
 
@@ -157,6 +159,18 @@ def _adapters(use: AdapterUse) -> dict[str, Any]:
         "read_bytes": use.read,
         "mean_wait_s": use.mean_wait,
         "longest_wait_s": use.longest_wait,
+    }
+
+
+def _models(service: Service) -> dict[str, Any]:
+    """What several models did, by pool and by difficulty, where there are several."""
+    use = service.models
+    if use is None:
+        return {}
+    pools = zip(use.models, by_model(use).items(), strict=True)
+    return {
+        "models": [{"pool": name, "model": model, **figures} for model, (name, figures) in pools],
+        "difficulties": [{"difficulty": name, **figures} for name, figures in by_difficulty(service).items()],
     }
 
 

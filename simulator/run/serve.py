@@ -21,11 +21,12 @@ from simulator.run.served.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
 from simulator.serving.costs.iteration import library
-from simulator.serving.fleet import adapters, finetuning
+from simulator.serving.fleet import adapters, finetuning, models
 from simulator.serving.fleet.contention import Placed, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.links import LinkBreakdowns
+from simulator.serving.fleet.models import ModelChoice
 from simulator.serving.fleet.operations import Operations
 from simulator.serving.fleet.roles import RoleSwitch
 from simulator.serving.fleet.router import ROUTERS, Choice
@@ -80,6 +81,8 @@ class ServingRun:
     """Memories below the devices'; None where there are none."""
     operations: Operations | None = None
     """What runs the fleet beside its replicas."""
+    models: ModelChoice | None = None
+    """What sends requests to models; None where there is one."""
     condensing: Condensing | None = None
     """What has taken the rows of replicas; None where all records are kept."""
 
@@ -206,29 +209,35 @@ def serving(
         if workload.images is not None and system.cost.vision is not None and system.role != "decode":
             replica.encoder = ImageEncoder(system.cost.vision, workload.images)
     _with_chunks(replicas, homes, workload, scenario.requests)
-    tiers = _tiers(site, systems, replicas, scenario.model.layers, asked)
+    tiers = _tiers(site, systems, replicas, asked)
     equip(site, scenario, fleet, systems, replicas, workload)
+    if scenario.serving.models is not None:
+        pools = [number for number, system in enumerate(systems) for _ in range(system.replicas)]
+        fleet.models = models.model_choice(scenario, pools, workload, ledger)
+        models.equip(fleet.models, fleet.choice)
     if scenario.serving.finetuning is not None:
         for replica, system in zip(replicas, homes, strict=True):
             finetuning.attach(scenario, replica, system, workload.first, lambda: fleet.busy)
-    plain = fleet.operations is None and workload.tenant is None
+    plain = fleet.operations is None and workload.tenant is None and fleet.models is None
     random = stream(scenario.seed, "records")
     totals = condensing(scenario.records if plain else "all", ledger, replicas, homes, scenario.slo, random)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     roles = _switching(scenario, fleet, replicas, agenda)
     own = scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer
-    return ServingRun(*own, 0, roles=roles, tiers=tiers, operations=fleet.operations, condensing=totals)
+    made = ServingRun(*own, 0, roles=roles, tiers=tiers, operations=fleet.operations, condensing=totals)
+    return made if fleet.models is None else replace(made, models=fleet.models)
 
 
 def _tiers(
-    site: Site, systems: tuple[System, ...], replicas: tuple[Replica, ...], layers: int, asked: adapters.Asked | None
+    site: Site, systems: tuple[System, ...], replicas: tuple[Replica, ...], asked: adapters.Asked | None
 ) -> Tiers | None:
     """Give replicas that keep prefixes the tiers of their pools, and all of them adapters; None without tiers."""
     homes = [(system, i) for system in systems for i in range(system.replicas)]
     tiers = Tiers(site.clock, site.fabric)
     for replica, (system, i) in zip(replicas, homes, strict=True):
         if system.kv_cache.tiers and replica.blocks.cache is not None:
-            tiers.attach(replica, system, i, system.kv_cache, layers)
+            assert system.model is not None
+            tiers.attach(replica, system, i, system.kv_cache, system.model.layers)
         if asked is not None:
             adapters.attach(asked, replica, system, tiers)
         shares = replica.loads is not None or replica.adapters is not None or system.swap_tokens > 0

@@ -36,6 +36,7 @@ from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
 from simulator.run.served.fleet_record import fleet_record, never_starts, turned_away
+from simulator.run.served.models import model_use, with_amounts
 from simulator.run.served.rows import (
     PartSeconds,
     gaps_of,
@@ -82,6 +83,8 @@ def gather(run: "ServingRun") -> Result:
     service = _service(run) if fits else None
     stuck = () if service is None else never_starts(service)
     served = service is not None and not stuck and not bool((column(run.ledger.status) == REJECTED).all())
+    if service is not None and service.models is not None:
+        service = with_amounts(run, service, _prices(run), _energies(run, service))
     metrics = {} if service is None else _metrics(run, service)
     memory = _memory(run)
     close = close_call(memory, *memory_error(), spare="kv cache")
@@ -190,6 +193,7 @@ def _service(run: "ServingRun") -> Service:
         adapters=used(run.replicas),
         finetuning=trained(run.replicas, run.workload.first),
         records=run.scenario.records if taken is not None else "all",
+        models=None if taken is not None else model_use(run, row),
     )
 
 
@@ -214,7 +218,7 @@ def _unused_records(run: "ServingRun") -> tuple[str, ...]:
     """What to say where all records are kept although fewer are asked for."""
     if run.scenario.records == "all" or run.condensing is not None or not run.replicas:
         return ()
-    return ("`records` has no effect: of fleets that change, and of tenants, all records are kept",)
+    return ("`records` has no effect: of fleets that change, of tenants and of several models, all records are kept",)
 
 
 def _idle_finetuning(run: "ServingRun") -> tuple[str, ...]:
@@ -296,15 +300,25 @@ def _memory(run: "ServingRun") -> tuple[MemoryUse, ...]:
     return tuple(uses)
 
 
-def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
-    prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
-    peak = max(sum(system.cost.ledger.values()) for system in run.systems)
-    if run.condensing is not None:
-        return _condensed(run.condensing, service, prices, peak) | _per_step(run) | image_figures(run)
-    each = [
+def _prices(run: "ServingRun") -> dict[str, float | None]:
+    """US dollars per second of each device, where known."""
+    return {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
+
+
+def _energies(run: "ServingRun", service: Service) -> list[float | None]:
+    """Joules of each replica, where known."""
+    return [
         replica_energy_j(home.node.accelerator, home.cost, record, verified_of(home.cost, record.iterations), lasts)
         for record, home, lasts in zip(service.replicas, run.homes, held_seconds(service), strict=True)
     ]
+
+
+def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
+    prices = _prices(run)
+    peak = max(sum(system.cost.ledger.values()) for system in run.systems)
+    if run.condensing is not None:
+        return _condensed(run.condensing, service, prices, peak) | _per_step(run) | image_figures(run)
+    each = _energies(run, service)
     energy = None if None in each else sum(value for value in each if value is not None)
     found = serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
     return found | _per_step(run) | image_figures(run)

@@ -8,6 +8,8 @@ from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.model_routing import ModelRouting
 from simulator.specs.speculation import Speculation
 from simulator.specs.tiers.cache_tiers import CacheTier, ChunkReuse, TierLoads
 from simulator.specs.tiers.remote_attention import RemoteAttention
@@ -269,6 +271,10 @@ class Pool(Spec):
     """What its replicas do with a request."""
     replicas: Count = 1
     """How many."""
+    model: Model | None = Field(default=None, exclude_if=lambda model: model is None)
+    """What its replicas serve, where `serving.models` says which requests they get; the scenario's where left out."""
+    precision: NumberFormats | None = Field(default=None, exclude_if=lambda formats: formats is None)
+    """Number formats of its replicas."""
     parallel: Layout | None = None
     """Layout of a replica."""
     batching: Batching | None = None
@@ -353,6 +359,9 @@ class Serving(Spec):
     """Replicas that start, scale, fail and are replaced; admission, and stations before and after the model."""
     pools: tuple[Pool, ...] = ()
     """Replicas of several kinds: other devices, or prefill and decode apart."""
+    models: ModelRouting | None = Field(default=None, exclude_if=lambda models: models is None)
+    """Over pools with models of their own: which requests each gets, and which answers are asked again of another;
+    requests go to any pool where left out."""
     transfer: Literal["end", "layer"] = "end"
     """Between prefill and decode pools: the cache of a prompt moves when the prompt is done, or layer by layer."""
     first_token: Literal["prefill", "decode"] = Field(default="prefill", exclude_if=lambda side: side == "prefill")
@@ -401,8 +410,20 @@ class Serving(Spec):
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):
             raise ValueError("pools have different names")
+        self._check_models()
         self._check_fleet()
         return self
+
+    def _check_models(self) -> None:
+        own = next((pool.name for pool in self.pools if pool.model is not None), None)
+        if self.models is None:
+            if own is not None:
+                raise ValueError(f"pool `{own}` has a model of its own: write `models`, which requests each pool gets")
+            return
+        if not self.pools:
+            raise ValueError("`models` sends requests to `pools`: list them, each with its `model`")
+        if any(pool.role != "both" for pool in self.pools):
+            raise ValueError("`models` is for pools that answer alone: leave their `role` out")
 
     def _check_fleet(self) -> None:
         rule = None if self.fleet is None else self.fleet.autoscaling

@@ -53,3 +53,28 @@ def moving(random: Random) -> dict[str, Any]:
     """Loads of experts that move from step to step."""
     rest = {"exponent": (0.0, 0.5, 2.0), "drift": (0.5, 1.0, 7.3, 64.0), "rebalanced": (1, 2, 10), "replicas": (0, 2)}
     return {"load": "drifting"} | some(random, rest, 0.6)
+
+
+def models(document: dict[str, Any], random: Random) -> None:
+    """Several models: a router by difficulty, a cascade, or both."""
+    names = ("small", "large", "largest")[: random.choice((2, 2, 3))]
+    pools: list[dict[str, Any]] = [{"name": name} | some(random, {"replicas": (1, 2)}) for name in names]
+    pools[0] |= some(random, {"model": ("models/qwen2.5-0.5b",), "precision": ({"weights": "fp8"},)}, 0.9)
+    system = document["serving"]
+    system.pop("replicas", None)
+    system["pools"] = pools
+    classes = []
+    for name, share in (("a", 0.25), ("b", 0.75)):
+        kind: dict[str, Any] = {"name": name, "share": share}
+        if random.random() < 0.4:
+            kind["sent"] = random.choice(({names[-1]: 1}, {names[0]: 0.5, names[1]: 0.5}))
+        tables = {
+            "accepted": ({names[0]: 0.5}, {names[0]: 0.0, names[1]: 0.9}),
+            "accuracy": (dict.fromkeys(names, 0.7), {names[0]: 0.2}),
+        }
+        classes.append(kind | some(random, tables, 0.5))
+    rules: dict[str, Any] = {"classes": classes}
+    rules |= some(random, {"cascade": (*[list(names)] * 8, list(names[::-1]))}, 0.9)
+    rules |= some(random, {"judge": ("0 s", "20 ms", "10 s")})
+    rules |= some(random, {"pipelines": ({"large": {"prompt": 2.5, "output": 0.5}},)}, 0.2)
+    system["models"] = rules

@@ -279,8 +279,9 @@ _MADE: Mapping[str, Any] = {
     "adapters": beside.adapters,
     "batches": beside.batches,
     "links": beside.links,
+    "models": beside.models,
 }
-_WEIGHTS = (4, 1, 6, 3, 4, 3, 3, 2, 4, 3, 2)
+_WEIGHTS = (4, 1, 6, 3, 4, 3, 3, 2, 4, 3, 2, 4)
 
 
 def _checked(document: dict[str, Any], files: dict[str, bytes], random: Random) -> Input:
@@ -326,6 +327,10 @@ def _differs(told: Mapping[str, Any], answer: Answer, how: str, within: float) -
 def parts_faults(told: Mapping[str, Any]) -> str | None:
     """What is wrong with tenants, tiers and phases of an answer."""
     figures, service = told["metrics"], told.get("service") or {}
+    if models := service.get("models"):
+        answers, completed = sum(one["answers"] for one in models), figures["completed"]
+        if answers != completed:
+            return f"models gave {answers} answers to {completed} requests"
     if tenants := service.get("tenants"):
         done = sum(tenant["completed"] for tenant in tenants)
         lost = sum(tenant["rejected"] + tenant["lost"] for tenant in tenants)

@@ -25,6 +25,7 @@ LATENCIES = (
 """(key in names of metrics, short name, words) of the four latencies."""
 
 WORDS = {
+    "earlier": "answers of other models, judging",
     "queue": "waiting in the queue",
     "prefill": "prefill of its prompt",
     "handover": "handover to its decoder",

@@ -9,7 +9,7 @@ from simulator import units
 from simulator.metrics import METRICS
 from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, joined, tag
-from simulator.report.serving import contents, fleet
+from simulator.report.serving import contents, fleet, models
 from simulator.report.serving.contents import LATENCIES, WORDS, Cdf, Goals, goals, header_lines
 from simulator.report.serving.page import tier_hits
 from simulator.report.step import html_sections
@@ -26,6 +26,7 @@ from simulator.results.service import attainment, by_priority, latencies
 from simulator.results.summary import ordered_metrics
 
 SLOTS = {
+    "earlier": palette.GREY,
     "queue": palette.VERMILION,
     "prefill": palette.ORANGE,
     "handover": palette.SKY,
@@ -97,6 +98,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         yield "Single requests", lives(service) if kept else ()
         if service.fleet is not None:
             yield "Fleet", fleet.section(result, service)
+        yield "Models", models.section(service)
         yield "Replicas", replicas(result, service)
         yield "Tiers of the cache", cache_tiers(service)
         yield "Adapters", adapters(service)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
-from simulator.report.serving import fleet
+from simulator.report.serving import fleet, models
 from simulator.report.serving.contents import LATENCIES, WORDS, goals, header_lines
 from simulator.report.step import ledger, sections
 from simulator.report.text import blocks, wording
@@ -31,6 +31,7 @@ MOST_REPLICAS = 8
 """Replicas shown; of more, the busiest and the idlest."""
 _STATISTICS = (("mean", "mean"), ("median", "median"), ("p90", "P90"), ("p95", "P95"), ("p99", "P99"))
 _LOOKS = {
+    "earlier": ("bright_black", "▧"),
     "queue": ("red", "░"),
     "prefill": ("yellow", "▒"),
     "handover": ("cyan", "▤"),
@@ -63,6 +64,7 @@ def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableT
         yield from latencies(result)
         yield from classes(service) if service.records == "all" else ()
         yield from fleet.of_tenants(service)
+        yield from models.of_models(service)
         yield from objectives(result)
         yield from request_time(service) if service.records == "all" else ()
         yield from caches(result)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.agenda import Agenda
-from simulator.results.service import REJECTED
+from simulator.results.service import FINISHED, IN_FLIGHT, REJECTED
 from simulator.serving.fleet import sticky  # noqa: F401 - registers its routers
 from simulator.serving.fleet.kv_transfer import KvTransfer
+from simulator.serving.fleet.models import ModelChoice
 from simulator.serving.fleet.operations import Operations
 from simulator.serving.fleet.router import Choice, Router
 from simulator.serving.replica.ledger import Ledger
@@ -50,6 +51,8 @@ class Fleet:
         self.kv_transfer: KvTransfer | None = None
         self.local: LocalPrompts | None = None
         """Which prompts are read on the decode side; None: none."""
+        self.models: ModelChoice | None = None
+        """Which pool answers which request, where pools have models of their own."""
         timed = np.flatnonzero(workload.arrival != NEVER)
         self._timed = range(len(ledger.arrival)) if len(timed) == len(ledger.arrival) else timed.tolist()
         """Requests with a time of their own, in its order."""
@@ -135,7 +138,10 @@ class Fleet:
             self.finished(request, now)
             return
         target = self._reader(request)
-        if target is None:
+        if self.models is not None:
+            here = self.models.open(entrances, request, self.choice.version)
+            target = self.models.choose(here, request, self.router, now, self.choice.version)
+        elif target is None:
             target = entrances[0]
             if len(entrances) > 1:
                 self.choice.now = now
@@ -164,6 +170,51 @@ class Fleet:
 
     def finished(self, request: int, now: int) -> None:
         """A request is done on its replica, or rejected."""
+        if self.models is not None and self._to_judge(self.models, request, now):
+            return
+        self._answered(request, now)
+
+    def takes(self, request: int) -> bool:
+        """Whether there is a replica that a request can be sent to."""
+        if self.models is not None:
+            return len(self.models.open(self.entrances, request, self.choice.version)) > 0
+        return len(self.entrances) > 0
+
+    def _to_judge(self, models: ModelChoice, request: int, now: int) -> bool:
+        """Whether an answer does not reach the client in this instant."""
+        wait = models.judged(request) if self.ledger.status[request] == FINISHED else 0
+        if wait:
+            models.judging += 1
+            if self.operations is not None:
+                self.operations.left(request)
+            self.agenda.at(now + wait, lambda _: self._judged(models, request))
+            return True
+        return self._again(models, request, now)
+
+    def _judged(self, models: ModelChoice, request: int) -> None:
+        """It is known what becomes of an answer."""
+        now = self.ledger.finish[request] = self.agenda.now
+        models.judging -= 1
+        if not self._again(models, request, now):
+            self._answered(request, now)
+
+    def _again(self, models: ModelChoice, request: int, now: int) -> bool:
+        """Ask a request again of another model, where its answer will not do."""
+        again = self.ledger.status[request] == FINISHED and models.refused(request)
+        models.note(request, now, kept=self.ledger.status[request] == FINISHED and not again)
+        if not again:
+            return False
+        if self.operations is not None:
+            self.operations.left(request)
+        models.ask_again(request, now, IN_FLIGHT)
+        if self.operations is not None:
+            self.operations.sent_later(request)
+        else:
+            self._arrive(request)
+        return True
+
+    def _answered(self, request: int, now: int) -> None:
+        """Nothing of a request is left to do for replicas."""
         if self.operations is None or self.operations.done(request):
             self.complete(request, now)
         if self.kv_transfer is not None:

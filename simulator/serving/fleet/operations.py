@@ -117,7 +117,7 @@ class Operations:
 
     def _send(self, request: int) -> None:
         """To a replica, or to wait for one."""
-        if self.fleet.entrances and not self.held:
+        if self.fleet.takes(request) and (not self.held or self.fleet.models is not None):
             self.fleet.send(request, self.agenda.now)
             return
         most = None if self.rules.admission is None else self.rules.admission.gateway
@@ -169,13 +169,19 @@ class Operations:
 
     # A request is done ----------------------------------------------------------------------------------------------
 
+    def left(self, request: int) -> None:
+        """A request has left its replica."""
+        number = self.ledger.replica[request]
+        if number >= 0:
+            self.roster.left(self.roster.by_replica[number])
+
     def done(self, request: int) -> bool:
         """A request is done on its replica, or was turned away; whether nothing follows."""
-        status, number = self.ledger.status[request], self.ledger.replica[request]
+        status = self.ledger.status[request]
         if status == REJECTED:
             self.reasons.setdefault(request, TOO_LONG)
-        elif number >= 0:
-            self.roster.left(self.roster.by_replica[number])
+        else:
+            self.left(request)
         if status == FINISHED and self.after is not None:
             self.after.enter(request)
             return False
@@ -311,6 +317,7 @@ class Operations:
         there = sum(replica.queue.outstanding for replica in self.replicas)
         delayed = 0 if self.door is None else self.door.delayed
         between = 0 if self.transfer is None else self.transfer.waiting
+        between += 0 if self.fleet.models is None else self.fleet.models.judging
         found = len(self.held) + lines + lost + there + delayed + len(self._fresh) + between
         assert found == self.inside, f"{self.inside} requests are not done, and {found} are found"
         kept = sum(self.ledger.status.count(status) for status in (FINISHED, REJECTED, FAILED))

@@ -58,6 +58,8 @@ class System:
     """Where its keys and values live, as written."""
     weights: StreamedWeights | None = None
     """Layers that are loaded in every iteration, with the bandwidth of the drives that they lie on."""
+    model: Model | None = None
+    """What its replicas serve."""
     elsewhere: dict[int, tuple[StageCost, ...]] = field(default_factory=dict)
     """Costs of the stages of replicas whose groups lie so that they take another time, by replica."""
 
@@ -98,6 +100,8 @@ def _free(cluster: Cluster, devices: Sequence[int] | None = None) -> tuple[FreeD
 
 
 def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, free: FreeDevices) -> System:
+    if pool.model is not None:
+        scenario = scenario.model_copy(update={"model": pool.model})
     serving, stack = scenario.serving, scenario.stack
     batching, cache = pool.batching or serving.batching, pool.kv_cache or serving.kv_cache
     layout = pool.parallel or serving.parallel
@@ -124,7 +128,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     usual = placements(range(first, first + layout.devices * layout.sharers), layout.devices)[0]
 
     def compiled(place: ReplicaPlacement) -> ReplicaCost:
-        given = scenario.model, layout, serving.precision, stack, cluster, context, cache
+        given = scenario.model, layout, pool.precision or serving.precision, stack, cluster, context, cache
         beside = pool.overlap or serving.overlap
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
@@ -172,6 +176,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         streams=batching.chunked_pipeline,
         kv_cache=cache,
         weights=weights,
+        model=scenario.model,
         elsewhere=_elsewhere(taken, usual, layout, stack, cluster, compiled),
     )
 
