@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simpy import Environment
 from simpy.events import NORMAL
 
+from simulator.engine.event import Appointment, Call
 from simulator.engine.fluid import Fluid
 from simulator.engine.load import Counts, Load
 from simulator.engine.running import Running
@@ -23,9 +24,6 @@ from simulator.errors import DeadlockError
 if TYPE_CHECKING:
     from simulator.engine.player import Player
 
-Call = Callable[[Any], None]
-"""A call at a moment; the moment is its argument, so that an old appointment can be recognised."""
-
 Progress = Callable[[int], None]
 """Told the number of events processed so far, now and then."""
 
@@ -35,16 +33,6 @@ LAST = 2
 """SimPy's priority of what begins: after the normal events of the instant."""
 LISTED = 4
 """Players, and activities without a player, that the message of a deadlock names."""
-
-
-class Appointment:
-    """An entry of SimPy's queue: less than an event, as no process waits for it."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Call) -> None:
-        """To be kept."""
-        self.call = call
 
 
 class Clock:
@@ -59,7 +47,8 @@ class Clock:
             self.fluid.add(units)
         self.queue: list[tuple[int, int, int, Any]] = self.env._queue  # type: ignore[assignment]
         """SimPy's heap; its first entry is what comes next."""
-        self._number = self.env._eid
+        self.number = self.env._eid
+        """SimPy's count of entries, which keeps those of one moment in order."""
         self.now = 0
         """The present tick."""
         self.players: dict[Player, None] = {}
@@ -73,19 +62,19 @@ class Clock:
     def at(self, tick: int, call: Call) -> Appointment:
         """Call at a tick, not before now."""
         appointment = Appointment(call)
-        heappush(self.queue, (tick, NORMAL, next(self._number), appointment))
+        heappush(self.queue, (tick, NORMAL, next(self.number), appointment))
         return appointment
 
     def begin(self, call: Call) -> Appointment:
         """Call at the end of this instant, when all that ends in it has ended."""
         appointment = Appointment(call)
-        heappush(self.queue, (self.now, LAST, next(self._number), appointment))
+        heappush(self.queue, (self.now, LAST, next(self.number), appointment))
         return appointment
 
     def end_of_instant(self, call: Call) -> Appointment:
         """Call at the end of this instant, when all that begins in it has begun."""
         appointment = Appointment(call)
-        heappush(self.queue, (self.now, LAST + 1, next(self._number), appointment))
+        heappush(self.queue, (self.now, LAST + 1, next(self.number), appointment))
         return appointment
 
     def alone(self) -> bool:
@@ -128,7 +117,7 @@ class Clock:
                     break
                 tick, _, _, moment = heappop(queue)
                 env._now = self.now = tick
-                if moment.__class__ is Appointment:
+                if isinstance(moment, Appointment):
                     moment.call(moment)
                     continue
                 callbacks, moment.callbacks = moment.callbacks, None

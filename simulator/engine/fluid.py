@@ -8,12 +8,14 @@ resources of one phase at a time.
 Left out: rates that vary while a phase runs. See docs/decisions/0003-fluid-sharing.md.
 """
 
-from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Hashable, Iterator
+from heapq import heappush
+from typing import TYPE_CHECKING, Any
 
 from simpy import Environment
+from simpy.events import NORMAL
 
-from simulator.engine.event import Event
+from simulator.engine.event import Appointment
 from simulator.engine.running import ENDED, Joining, Phase, Running, Timer
 from simulator.engine.speeds import Solver, Speeds
 from simulator.engine.tape import NEVER
@@ -31,6 +33,8 @@ class Fluid:
     def __init__(self, env: Environment, solver: Solver | None) -> None:
         """Start without resources."""
         self.env = env
+        self.queue: list[tuple[int, int, int, Any]] = env._queue  # type: ignore[assignment]
+        self.number = env._eid
         self.capacity: list[float] = []
         """Units per tick of each resource."""
         self.most: list[float] = []
@@ -94,9 +98,9 @@ class Fluid:
         """Begin the next phase that lasts, or finish."""
         while running.advance():
             if running.phase.latency:
-                joining = Joining(self.env, self._joined)
-                joining.running = running
-                joining.after(running.phase.latency)
+                joining = Joining(self._joined, running)
+                tick = int(self.env._now) + running.phase.latency
+                heappush(self.queue, (tick, NORMAL, next(self.number), joining))
                 self.events += 1
                 return
             if running.phase.work:
@@ -114,8 +118,8 @@ class Fluid:
     def _join(self, running: Running) -> None:
         """Start to work."""
         if self.record is not None:
-            self.record.touch(running.needs.resources)
-        running.work(int(self.env.now))
+            self.record.touched_by(running.needs)
+        running.work(int(self.env._now))
         scarce, on, asked, most = False, self.users, self.asked, self.most
         for resource, rate, _ in running.needs.uses:
             users = on[resource]
@@ -124,15 +128,15 @@ class Fluid:
             if total > most[resource]:
                 scarce = True
         if not scarce:
-            running.proceed(running.since, 1.0)
-            self._watch([running])
-        elif len(running.needs.uses) > 1 or not self._beside_reserved(running.needs.uses[0].resource):
+            running.unhindered()
+            self._watch((running,))
+        elif not running.needs.single or not self._beside_reserved(running.needs.uses[0].resource):
             self._settle_later(running)
 
     def _leave(self, running: Running) -> None:
         """Take an activity off its resources; those that it may have slowed must be solved again."""
         if self.record is not None:
-            self.record.touch(running.needs.resources)
+            self.record.touched_by(running.needs)
         on, asked, most = self.users, self.asked, self.most
         for resource in running.needs.resources:
             users = on[resource]
@@ -152,7 +156,7 @@ class Fluid:
         """
         user, left = None, self.capacity[resource]
         for running in self.users[resource]:
-            if len(running.needs.uses) > 1 or (user is not None and not running.needs.reserved):
+            if not running.needs.single or (user is not None and not running.needs.reserved):
                 return False
             if running.needs.reserved:
                 left -= running.needs.uses[0].rate
@@ -169,19 +173,19 @@ class Fluid:
     def _go(self, running: Running, speed: float) -> None:
         """Go on at another speed from now on."""
         if self.record is not None:
-            self.record.touch(running.needs.resources)
-        running.proceed(int(self.env.now), speed)
-        self._watch([running])
+            self.record.touched_by(running.needs)
+        running.proceed(int(self.env._now), speed)
+        self._watch((running,))
 
     def _settle_later(self, *users: Running) -> None:
         """Solve them at the end of this instant, when all that happens in it has happened."""
         if not self.dirty:
-            Event(self.env, self._settle).after(0)
+            heappush(self.queue, (int(self.env._now), NORMAL, next(self.number), Appointment(self._settle)))
             self.events += 1
         for running in users:
             self.dirty[running] = None
 
-    def _settle(self, _: Event) -> None:
+    def _settle(self, _: object) -> None:
         """Solve every component that changed."""
         dirty, self.dirty = self.dirty, {}
         seen: set[Running] = set()
@@ -191,8 +195,25 @@ class Fluid:
                 seen.update(component)
                 self._solve(component, scarce)
 
-    def _component(self, running: Running) -> tuple[list[Running], set[int]]:
+    def _component(self, running: Running) -> tuple[list[Running], Collection[int]]:
         """All activities connected with one through scarce resources, in the order of discovery, and these."""
+        return self._around(running) if running.needs.single else self._connected(running)
+
+    def _around(self, running: Running) -> tuple[list[Running], Collection[int]]:
+        """The same where the activity has one resource, on which others most often have one as well."""
+        (resource,) = running.needs.resources
+        if self.asked[resource] <= self.most[resource]:
+            return [running], ()
+        component = [running]
+        for user in self.users[resource]:
+            if not user.needs.single:
+                return self._connected(running)
+            if user is not running:
+                component.append(user)
+        return component, (resource,)
+
+    def _connected(self, running: Running) -> tuple[list[Running], Collection[int]]:
+        """The same in general."""
         found, visited = {running}, set[int]()
         queue = [running]
         for member in queue:
@@ -204,14 +225,14 @@ class Fluid:
                     queue += fresh
         return queue, visited
 
-    def _solve(self, component: list[Running], scarce: set[int]) -> None:
+    def _solve(self, component: list[Running], scarce: Collection[int]) -> None:
         """Give each activity of a component its fair speed, and set a timer for the first to end."""
-        now = int(self.env.now)
+        now = int(self.env._now)
         speeds = self.speeds.of(component, scarce, self.capacity) if scarce else (1.0,)
         for member, speed in zip(component, speeds, strict=True):
             if speed != member.speed:
                 if self.record is not None:
-                    self.record.touch(member.needs.resources)
+                    self.record.touched_by(member.needs)
                 member.proceed(now, speed)
         self._watch(component)
 
@@ -219,22 +240,21 @@ class Fluid:
         """Whether users want more of a resource than it has."""
         return self.asked[resource] > self.most[resource]
 
-    def _watch(self, component: list[Running]) -> None:
+    def _watch(self, component: Collection[Running]) -> None:
         """Set one timer for the phases of a component that end first."""
-        timer = Timer(self.env, self._ring)
-        timer.component = component
+        timer = Timer(self._ring, component)
         end = NEVER
         for running in component:
             running.timer = timer
             if running.end < end:
                 end = running.end
         if end < NEVER:
-            timer.after(end - int(self.env.now))
+            heappush(self.queue, (end, NORMAL, next(self.number), timer))
             self.events += 1
 
     def _ring(self, timer: Timer) -> None:
         """End what is due of a component, and solve what is left of it; void if it was solved again since."""
-        now = int(self.env.now)
+        now = int(self.env._now)
         left = []
         for running in timer.component:
             if running.timer is timer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from simulator.engine.fluid import Fluid
+    from simulator.engine.running import Needs
 
 
 class Span(NamedTuple):
@@ -46,13 +47,15 @@ class Load:
         self.most = max(most, 4)
         self.spans: dict[int, list[Span]] = {}
         """What is booked of each resource; the last interval is open, it ends where it starts."""
-        self.instant = int(fluid.env.now)
+        self.instant = int(fluid.env._now)
         """When `touched` was touched."""
+        self.kept: dict[int, tuple[int, ...]] = {}
+        """Of the resources of what phases use, by its number, those on the record."""
         self.touched = {i for i, users in enumerate(fluid.users) if users}
 
     def of(self, resource: int) -> list[Span]:
         """What a resource carried until now, in order and without gaps, from its first user on and until its last."""
-        self._book(int(self.fluid.env.now))
+        self._book(int(self.fluid.env._now))
         spans = self.spans.get(resource, [])
         if not spans or not spans[-1].by or spans[-1].start == self.instant:
             return spans[:-1]
@@ -60,14 +63,23 @@ class Load:
 
     def finish(self) -> None:
         """End what is open: nothing changes any more."""
-        self._book(int(self.fluid.env.now))
+        self._book(int(self.fluid.env._now))
         for resource, spans in self.spans.items():
             if spans[-1].by:
                 self._append(resource, spans[-1].capacity, {})
 
+    def touched_by(self, needs: "Needs") -> None:
+        """What the resources carry that a phase uses is about to change."""
+        kept = self.kept.get(needs.number)
+        if kept is None:
+            found = (resource for resource in needs.resources if self.only is None or resource in self.only)
+            kept = self.kept[needs.number] = tuple(found)
+        if kept:
+            self.touch(kept)
+
     def touch(self, resources: Iterable[int]) -> None:
         """What these resources carry is about to change."""
-        now = int(self.fluid.env.now)
+        now = int(self.fluid.env._now)
         if now > self.instant:
             self._book(now)
         self.touched.update(resources)

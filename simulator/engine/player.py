@@ -1,26 +1,65 @@
-"""The player: runs a tape on a clock, one interpreter process per lane.
+"""The player: runs a tape on a clock, one interpreter per lane.
 
-Time is integer picoseconds. An operation costs one SimPy event, its end, on which its own lane and all lanes that
-come after it wait; nothing else is created per operation. Events of one instant are processed in the order in which
-they were scheduled. What an operation lasts is its `duration`, or what the sharing of resources makes of its activity
-(see `fluid`). Several tapes may run on one clock: those that use the same resources share them, the others do not
-notice each other. See docs/decisions/0001-integer-time.md and docs/decisions/0012-one-clock.md.
+Time is integer picoseconds. An operation costs one entry of SimPy's queue, its end, at which its own lane goes on and
+then all lanes that wait for it; nothing else is created per operation. Events of one instant are processed in the
+order in which they were scheduled. What an operation lasts is its `duration`, or what the sharing of resources makes
+of its activity (see `fluid`). Several tapes may run on one clock: those that use the same resources share them, the
+others do not notice each other. See docs/decisions/0001-integer-time.md and docs/decisions/0012-one-clock.md.
 """
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from functools import partial
+from heapq import heappush
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from simpy.events import NORMAL
+from simpy.events import NORMAL, URGENT
 
 from simulator.engine import deadlock
 from simulator.engine.clock import Clock
-from simulator.engine.event import Event
+from simulator.engine.event import Appointment, Event
 from simulator.engine.running import Running
 from simulator.engine.score import SEVERAL, SPECIAL, Score, score
 from simulator.engine.tape import NEVER, Tape, Timeline
+
+
+class _Lane(Appointment):
+    """The interpreter of one lane: SimPy's process without its care for failed events, of which there are none."""
+
+    __slots__ = ("done", "generator", "op", "player")
+
+    def __init__(self, player: "Player", first: int, stop: int) -> None:
+        """Begin in this instant, before what is due in it."""
+        clock = player.clock
+        self.player, self.done = player, player.done
+        self.generator = player._interpret(self, first, stop)
+        self.call = self._ended
+        self.op = -1
+        """The operation that it runs, where it has the appointment itself."""
+        heappush(clock.queue, (clock.now, URGENT, next(clock.number), Appointment(self.resume)))
+
+    def resume(self, _: object) -> None:
+        """Go on until the lane has to wait, or to its end."""
+        try:
+            while (event := next(self.generator)) is not None:
+                if event.callbacks is not None:
+                    event.callbacks.append(self.resume)
+                    return
+        except StopIteration:
+            clock = self.player.clock
+            heappush(clock.queue, (clock.now, NORMAL, next(clock.number), Appointment(self.player._lane_ended)))
+
+    def _ended(self, _: object) -> None:
+        """Its operation is over: go on, and then those that have come to wait for it."""
+        done, op = self.done, self.op
+        event = done[op]
+        if event is None:
+            self.resume(None)
+            return
+        done[op] = None
+        self.resume(None)
+        for call in event.callbacks:
+            call(event)
 
 
 class Player:
@@ -110,14 +149,12 @@ class Player:
         for first, stop in pairwise(self.score.tape.lane_start.tolist()):
             if stop > first:
                 self.lanes += 1
-                self.clock.env.process(self._interpret(first, stop)).callbacks.append(self._lane_ended)
+                _Lane(self, first, stop)
         if not self.lanes:
             self.clock.at(self.clock.now, self._ended)
 
-    def _lane_ended(self, lane: Any) -> None:
-        """A process is over: it came to its end, or failed."""
-        if not lane.ok:
-            raise lane.value
+    def _lane_ended(self, _: object) -> None:
+        """A lane came to its end."""
         self.lanes -= 1
         if not self.lanes:
             self.clock.at(self.clock.now, self._ended)
@@ -128,9 +165,10 @@ class Player:
         if self.on_end is not None:
             self.on_end(self)
 
-    def _interpret(self, first: int, stop: int) -> Generator[Event, None, None]:
-        """Run the operations first .. stop - 1, one lane. `now` follows the clock without asking it."""
-        env, schedule, now = self.clock.env, self.clock.env.schedule, self.clock.now
+    def _interpret(self, lane: "_Lane", first: int, stop: int) -> Generator[Event | None, None, None]:
+        """Run the operations first .. stop - 1, one lane: gives events to wait for, or None where the lane has made its
+        own appointment. `now` follows the clock without asking it."""
+        queue, number, now = self.clock.queue, self.clock.number, self.clock.now
         duration, wait, waits, end, done = self.score.duration, self.score.wait, self.score.waits, self.end, self.done
         for op in range(first, stop):
             other = wait[op]
@@ -145,14 +183,17 @@ class Player:
                         now = end[other]
             ticks = duration[op]
             if ticks > 0:
-                event = done[op]
-                if event is None:
-                    event = done[op] = Event(env)
-                schedule(event, NORMAL, ticks)
                 now += ticks
                 end[op] = now
-                yield event
-                done[op] = None
+                event = done[op]
+                if event is None:
+                    lane.op = op
+                    heappush(queue, (now, NORMAL, next(number), lane))
+                    yield None
+                else:
+                    heappush(queue, (now, NORMAL, next(number), event))
+                    yield event
+                    done[op] = None
             elif ticks == 0:
                 end[op] = now
                 event = done[op]
@@ -175,7 +216,7 @@ class Player:
         rendezvous = slot - len(self.score.duration)
         if rendezvous < 0:
             self.begin[slot] = now
-            self._work(int(self.score.tape.activity[op]), op, slot, event)
+            self._work(self.score.activity[op], op, slot, event)
             return event
         self.absent[rendezvous] -= 1
         if not self.absent[rendezvous]:

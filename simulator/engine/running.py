@@ -4,11 +4,11 @@ Work left is an integer as long as the speed is 1, so that an activity that neve
 work ticks; shared, it ends at the nearest tick.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from math import floor
 from typing import NamedTuple
 
-from simulator.engine.event import Event
+from simulator.engine.event import Appointment, Call
 from simulator.engine.tape import NEVER, Use
 
 ENDED = -1
@@ -30,6 +30,8 @@ class Needs(NamedTuple):
     """Those of the uses."""
     reserved: dict[int, float]
     """Units per tick that are reserved, by resource."""
+    single: bool
+    """Whether there is one use."""
 
 
 class Phase(NamedTuple):
@@ -79,6 +81,10 @@ class Running:
         """Start to work, with all the work of the phase left."""
         self.left, self.since, self.speed, self.end = self.phase.work, now, 0.0, NEVER
 
+    def unhindered(self) -> None:
+        """Go on at full speed with all the work of the phase left."""
+        self.speed, self.end = 1.0, self.since + self.phase.work
+
     def proceed(self, now: int, speed: float) -> None:
         """Book the work done so far and go on at another speed."""
         elapsed = now - self.since
@@ -94,13 +100,23 @@ class Running:
             self.end = now + nearest(self.left / speed) if self.left < speed * NEVER else NEVER
 
 
-class Timer(Event):
+class Timer(Appointment):
     """Ends the phases of a component that are due first."""
 
-    component: list[Running]
+    __slots__ = ("component",)
+
+    def __init__(self, call: Call, component: Collection[Running]) -> None:
+        """For a component."""
+        self.call = call
+        self.component = component
 
 
-class Joining(Event):
+class Joining(Appointment):
     """The end of a latency."""
 
-    running: Running
+    __slots__ = ("running",)
+
+    def __init__(self, call: Call, running: Running) -> None:
+        """For an activity."""
+        self.call = call
+        self.running = running

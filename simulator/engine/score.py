@@ -27,6 +27,8 @@ class Score:
     """The slot that each operation waits for, NONE or SEVERAL."""
     waits: dict[int, list[int]]
     """Those of the latter."""
+    activity: list[int]
+    """The activity of each operation, -1 for none."""
 
 
 def score(tape: Tape) -> Score:
@@ -36,7 +38,7 @@ def score(tape: Tape) -> Score:
     n, member = len(tape), rendezvous.number >= 0
     slots: Ints = np.where(member, n + rendezvous.number, np.arange(n))
     duration: list[int] = np.where(member | (tape.activity >= 0), SPECIAL, tape.duration).tolist()
-    return Score(tape, rendezvous, slots, slots.tolist(), duration, *_dependencies(tape, slots))
+    return Score(tape, rendezvous, slots, slots.tolist(), duration, *_dependencies(tape, slots), tape.activity.tolist())
 
 
 def _dependencies(tape: Tape, slots: Ints) -> tuple[list[int], dict[int, list[int]]]:

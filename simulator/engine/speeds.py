@@ -43,7 +43,7 @@ class Speeds:
         needs = self.needs.get(activity.uses)
         if needs is None:
             needs = self.needs[activity.uses] = _needs(activity.uses, len(self.needs))
-        return Phase(activity.latency, activity.work, needs)
+        return Phase(int(activity.latency), int(activity.work), needs)
 
     def of(self, component: list[Running], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:
         """Speeds of a component: a solution that is kept, else one of the solver."""
@@ -75,4 +75,4 @@ def _needs(uses: tuple[Use, ...], number: int) -> Needs:
     for resource, rate, flows in uses:
         if flows == RESERVED:
             reserved[resource] = reserved.get(resource, 0.0) + rate
-    return Needs(uses, number, tuple(use.resource for use in uses), reserved)
+    return Needs(uses, number, tuple(use.resource for use in uses), reserved, len(uses) == 1)

@@ -122,7 +122,7 @@ class CollectiveProfile(Spec):
     """What the step latencies include."""
     own_piece: Figure[Share] | None = None
     """Time to copy or add the piece that a member does not send, as a share of the time to move one; None: 0."""
-    occupancy: Occupancy = Occupancy()
+    occupancy: Occupancy = Occupancy.model_construct()
     """What collectives take of the devices that run them, which kernels beside them then lack."""
     tuner: Tuner | None = None
     """How the library chooses; None where nothing is published: it then takes what is quickest beside its siblings."""

@@ -93,7 +93,7 @@ class LinkFailures(Spec):
     Each fails for itself."""
     mtbf: Time
     """Mean time between failures of one of them, counted while it works; exponential."""
-    repair: Distribution = Distribution(fixed=60.0)
+    repair: Distribution = Distribution.model_construct(fixed=60.0)
     """Seconds until it works again."""
 
     @field_validator("names")
@@ -112,7 +112,7 @@ class Failures(Spec):
     left out."""
     of: Literal["replica", "node"] = "replica"
     """What fails by chance: single replicas, or nodes with all replicas that have devices on them."""
-    repair: Distribution = Distribution(fixed=600.0)
+    repair: Distribution = Distribution.model_construct(fixed=600.0)
     """Seconds from a failure until a replica may start again."""
     trace: str | None = None
     """CSV file of failures with the columns `time`, `what`, `until` (seconds, or with a unit): `what` is a replica by
@@ -180,7 +180,7 @@ class Station(Spec):
     """What it is: gateway, tokeniser, vision encoder."""
     servers: Count | None = None
     """How many work beside each other; as many as there are requests where left out, so that it is a delay."""
-    time: Distribution = Distribution(fixed=0.0)
+    time: Distribution = Distribution.model_construct(fixed=0.0)
     """Seconds for a request."""
     per_token: Seconds = 0.0
     """Seconds more for each token: of the prompt before the model, of the answer after it."""
@@ -189,7 +189,7 @@ class Station(Spec):
 class Fleet(Spec):
     """What a fleet does beside running its replicas."""
 
-    start_up: StartUp = StartUp()
+    start_up: StartUp = StartUp.model_construct()
     """What a replica goes through before it takes requests."""
     autoscaling: Autoscaling | None = None
     """A rule by which replicas come and go; they stay where left out."""

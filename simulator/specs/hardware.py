@@ -345,7 +345,7 @@ class Cluster(Spec):
     """Nodes of other kinds on the same network, as `{name: old, node: nodes/dgx-a100, nodes: 2}`. They are numbered
     after those above, in this order. Pools and jobs name theirs by `partition`; the collective profile is one for
     all."""
-    network: Network = Network(kind="none")
+    network: Network = Network.model_construct(kind="none")
     """How they are connected."""
     collectives: str = "generic"
     """Collective profile (`hardware_profiles/collectives/NAME.yaml`): protocol latencies and bandwidth efficiencies."""

@@ -285,9 +285,9 @@ class KernelProfile(Spec):
     """Generation that runs by default."""
     stream: StreamKernels
     """Passes over memory."""
-    decode: DecodeKernels = DecodeKernels()
+    decode: DecodeKernels = DecodeKernels.model_construct()
     """Attention over a cache."""
-    latent: LatentKernels = LatentKernels()
+    latent: LatentKernels = LatentKernels.model_construct()
     """Decode attention over latents."""
     experts: dict[str, Annotated[dict[ExpertFormat, ExpertKernels], Field(min_length=1)]] = Field(
         default={ANY_FAMILY: {"bf16": ExpertKernels()}}, min_length=1
@@ -298,7 +298,7 @@ class KernelProfile(Spec):
     scans: dict[str, Annotated[dict[str, ScanKernels], Field(min_length=1)]] = Field(default_factory=dict)
     """Recurrences by family of kernels (`triton`; `fused`, FlashInfer's and FlashKDA's) and kind (`delta`, `kda`, ...).
     What is missing takes estimates, with a warning."""
-    weight_only: WeightOnlyKernels = WeightOnlyKernels()
+    weight_only: WeightOnlyKernels = WeightOnlyKernels.model_construct()
     """Products with weights narrower than the arithmetic."""
     notes: str = ""
     """What a reader should know."""

@@ -173,7 +173,7 @@ class Lengths(Spec):
 class Images(Spec):
     """Images of a request; `model.vision` makes tokens of the prompt of them, beside those that `lengths` gives."""
 
-    count: Distribution = Distribution(fixed=1.0)
+    count: Distribution = Distribution.model_construct(fixed=1.0)
     """Images of a request; rounded, may be 0."""
     width: Counts
     """Pixels from left to right; rounded, at least 1."""
@@ -268,7 +268,7 @@ class Tenant(Spec):
 class Requests(Spec):
     """The workload of a serving run."""
 
-    arrivals: Arrivals = Arrivals()
+    arrivals: Arrivals = Arrivals.model_construct()
     """When requests come."""
     lengths: Lengths | None = None
     """How long they are; a name is looked up in `workloads/requests`."""

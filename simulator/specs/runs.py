@@ -49,7 +49,7 @@ class Serves(Spec):
 
     stack: ServingStack
     """The software that serves it."""
-    serving: Serving = Serving()
+    serving: Serving = Serving.model_construct()
     """The system."""
     requests: Requests
     """What is asked of it."""

@@ -203,7 +203,7 @@ class KvCache(Spec):
     tiers: tuple[CacheTier, ...] = Field(default=(), max_length=8, exclude_if=lambda tiers: not tiers)
     """Memories below the devices' in which shared blocks stay, the nearest first, as `{name: host, capacity: 500 GB}`;
     needs `prefix_caching`."""
-    loads: TierLoads = Field(default=TierLoads(), exclude_if=lambda rules: rules == TierLoads())
+    loads: TierLoads = Field(default=TierLoads.model_construct(), exclude_if=lambda rules: rules == TierLoads())
     """How blocks come back from `tiers`."""
     chunks: ChunkReuse | None = Field(default=None, exclude_if=lambda chunks: chunks is None)
     """Reuse of retrieved chunks at any place of a prompt, in place of prefixes."""
@@ -255,7 +255,7 @@ class ExpertTraffic(Spec):
     `deepep-low-latency`; the stack's where left out."""
     dispatch_precision: Literal["bf16", "fp16", "fp8", "mxfp8", "int8", "nvfp4", "mxfp4"] | None = None
     """Number format of rows that are sent to experts, scales included; 16 bits where left out, and back."""
-    routing: RouterLoad = RouterLoad()
+    routing: RouterLoad = RouterLoad.model_construct()
     """How a router spreads rows over experts; `replicas` and `placement` are those of a balancer of experts (EPLB)."""
     local_share: Fraction | None = Field(default=None, exclude_if=lambda share: share is None)
     """Share of the copies of rows whose expert is on the device that has the row, where experts that the same tokens
@@ -323,18 +323,18 @@ class Serving(Spec):
 
     replicas: Count = 1
     """Copies of the model, where no `pools` are listed."""
-    parallel: Layout = Layout()
+    parallel: Layout = Layout.model_construct()
     """Layout of a replica."""
     partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Nodes of the cluster that replicas lie on, by the name of their kind (`cluster.more_nodes`); those of
     `cluster.node` where left out."""
-    batching: Batching = Batching()
+    batching: Batching = Batching.model_construct()
     """How iterations are filled."""
-    kv_cache: KvCache = KvCache()
+    kv_cache: KvCache = KvCache.model_construct()
     """Where keys and values live."""
-    precision: NumberFormats = NumberFormats()
+    precision: NumberFormats = NumberFormats.model_construct()
     """Number formats."""
-    overlap: Overlap = Field(default=Overlap(), exclude_if=lambda overlap: overlap == Overlap())
+    overlap: Overlap = Field(default=Overlap.model_construct(), exclude_if=lambda overlap: overlap == Overlap())
     """What of an iteration runs beside what."""
     speculation: Speculation | None = Field(default=None, exclude_if=lambda speculation: speculation is None)
     """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
@@ -346,7 +346,9 @@ class Serving(Spec):
     """Adapters of low rank (LoRA) that requests ask for beside the model; none where left out."""
     finetuning: Finetuning | None = Field(default=None, exclude_if=lambda tuning: tuning is None)
     """Training of an adapter in what iterations leave of their objective; none where left out."""
-    experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())
+    experts: ExpertTraffic = Field(
+        default=ExpertTraffic.model_construct(), exclude_if=lambda experts: experts == ExpertTraffic()
+    )
     """How rows reach experts of other ranks."""
     stream_interval: Count = Field(default=1, exclude_if=lambda every: every == 1)
     """Tokens of an answer that leave the engine in one packet (`--stream-interval` of vLLM and SGLang,

@@ -283,7 +283,7 @@ class Training(Spec):
     """Tokens of a sequence; of the decoder's where there is an encoder."""
     encoder_sequence_length: Count | None = None
     """Tokens of a sequence of the encoder, where the model has one."""
-    parallel: Parallel = Parallel()
+    parallel: Parallel = Parallel.model_construct()
     """The layout."""
     schedule: str | None = None
     """`1f1b`, `interleaved-1f1b`, `zb-h1`, `zb-v`, `vocab-2`, `auto` or another of docs/models/pipeline.md, or the path
@@ -361,7 +361,7 @@ class Training(Spec):
     """How devices of one model differ, by as much as the accelerator's `variability` says: `equal`, not at all;
     `expected`, all go at the pace that the slowest of so many is expected to have; `drawn`, each at a pace of its own,
     drawn with the scenario's seed. Stacks were fitted with devices that are equal."""
-    noise: Noise = Noise()
+    noise: Noise = Noise.model_construct()
     """What makes steps and devices differ: jitter, stragglers, slow links."""
     overlap_gradients: bool | None = None
     """Reduce gradients while the backward pass still runs; the stack's default where left out."""
@@ -387,7 +387,7 @@ class Training(Spec):
     """Number format in which gradients are summed over microbatches and kept; the stack's default where left out."""
     optimizer: Optimizer | None = None
     """What updates the parameters, by its name or with options; Adam with both moments in fp32 where left out."""
-    algorithms: Algorithms = Algorithms()
+    algorithms: Algorithms = Algorithms.model_construct()
     """Collective algorithms, where they are not left to the library."""
     dispatcher: str | None = None
     """What sends rows to the experts of other devices: `alltoall` (a copy for each expert), `hierarchical` (in two
@@ -408,7 +408,7 @@ class Training(Spec):
     (FSMoE), or both one after the other (Tutel)."""
     overlap_shared_experts: bool | None = None
     """Shared experts work while rows travel to the others and back; the stack's default where left out."""
-    routing: RouterLoad = RouterLoad()
+    routing: RouterLoad = RouterLoad.model_construct()
     """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None
     """Gradient bytes that are reduced together; the stack's default where left out."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from simulator.engine.clock import Appointment, Clock
+from simulator.engine.clock import Clock
+from simulator.engine.event import Appointment
 from simulator.run.long.arrivals import LAST, Arrival, Source
 from simulator.run.long.segment import Segment
 

@@ -77,9 +77,9 @@ class LongRun(Spec):
     trace: str | None = None
     """A file of failures, a row each: `time,what,until`, and the share `left` of what is slow. See
     docs/models/runs.md."""
-    checkpoints: Checkpoints = Checkpoints()
+    checkpoints: Checkpoints = Checkpoints.model_construct()
     """When and how it is saved."""
-    recovery: Recovery = Recovery()
+    recovery: Recovery = Recovery.model_construct()
     """What happens after a failure."""
     samples: Annotated[int, Field(ge=1, le=1000)] = 16
     """Runs that are simulated, each with failures of its own: figures are their means, with quantiles."""

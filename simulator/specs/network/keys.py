@@ -15,7 +15,7 @@ from simulator.specs.network.routing import Degraded, Routing
 class Wired(Spec):
     """What all of them have."""
 
-    routing: Routing = Routing()
+    routing: Routing = Routing.model_construct()
     """How flows choose their way."""
     degraded: tuple[Degraded, ...] = ()
     """Cables that carry less than they should."""
