@@ -59,7 +59,7 @@ def test_every_claim_names_scenarios_that_fit_their_machines(name: str, changes:
         assert all(system.cost.fits for system in resolve(asked))
     elif isinstance(asked, Workflow):
         order.check(asked)
-        assert devices_of(asked)
+        assert devices_of(asked) or not any(stage.pools for stage in asked.stages)
     else:
         assert isinstance(asked, Scenario)
         assert peak_memory(build_job(asked)) < asked.cluster.node.accelerator.memory.capacity.value
