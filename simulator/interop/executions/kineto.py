@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.interop.executions.graph import MOST_BYTES, MOST_NODES, Execution, Operation, ordered, read_bounded
 
@@ -66,7 +67,25 @@ def read(path: str | Path, rank: int | None = None) -> Execution:
     begin = min(float(event["ts"]) for event in chosen)
     end = max(float(event["ts"]) + float(event["dur"]) for event in chosen)
     sorted_ = ordered(operations, str(path), lambda one: one.id)
-    return Execution(path.name, number, sorted_, measured_s=1e-6 * (end - begin))
+    return Execution(path.name, number, sorted_, 1e-6 * (end - begin), _steps(events, end - begin))
+
+
+def _steps(events: Sequence[Any], span_us: float) -> tuple[str, ...]:
+    """What the marks of steps say beside the operations: the host's clock, with what it did before and after them."""
+    marks = {
+        str(one["name"]): (float(one["ts"]), float(one["ts"]) + float(one["dur"]))
+        for one in events
+        if isinstance(one, dict) and one.get("ph") == "X" and {"ts", "dur"} <= one.keys() and _marks_step(one)
+        if not str(one.get("cat")).lower().startswith("gpu")
+    }
+    if not marks:
+        return ()
+    length = max(end for _, end in marks.values()) - min(begin for begin, _ in marks.values())
+    steps = "a step" if len(marks) == 1 else f"{len(marks):,} steps"
+    marked, span = (units.format(1e-6 * one, "time") for one in (length, span_us))
+    return (
+        f"the trace marks {steps}, {marked} by the host's clock; from the first operation to the last it is {span}",
+    )
 
 
 def _unzipped(data: bytes, path: Path) -> bytes:

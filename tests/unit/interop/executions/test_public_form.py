@@ -147,3 +147,30 @@ def test_public_profiles_replay_to_their_own_time(
     assert found == names
     assert measured == pytest.approx(length, abs=1e-3)
     assert played == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (
+            OLD,
+            ["the trace marks a step, 400 us by the host's clock; from the first operation to the last it is 40.0 us"],
+        ),
+        (
+            BACKWARD,
+            ["the trace marks a step, 413 ms by the host's clock; from the first operation to the last it is 45.0 us"],
+        ),
+        (
+            [*BACKWARD, event("user_annotation", "ProfilerStep#553", 3914, 1666149715446651, 400000)],
+            ["the trace marks 2 steps, 813 ms by the host's clock; from the first operation to the last it is 45.0 us"],
+        ),
+        ([event("gpu_user_annotation", "ProfilerStep#552", 7, 0, 9), BACKWARD[5]], []),
+    ],
+    ids=["kineto", "hta", "two steps", "the device's mark"],
+)
+def test_marks_of_steps_are_told_beside_the_operations(
+    trace: list[dict[str, Any]], said: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "rank-0.json"
+    path.write_text(json.dumps({"traceEvents": trace, "distributedInfo": {"rank": 0}}))
+    assert list(formats.read(path).notes) == said
