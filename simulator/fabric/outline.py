@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.fabric.fabric import Fabric
+from simulator.fabric.scale_out.base import DIRECT
 
 Ints = NDArray[np.int64]
 Point = tuple[str | int, ...]
@@ -60,9 +61,9 @@ def outline(fabric: Fabric) -> Outline:
             links[_inside(begin), _inside(end)].append(link)
         for begin, end in inside.free:
             links[_inside(begin), _inside(end)] += []
-    top: Point = ("core",)
-    if len([pair for pair in links if pair[1] == top]) == 1:  # it joins nothing
-        links = {pair: some for pair, some in links.items() if top not in pair}
+    tops: tuple[Point, ...] = (("core",), (DIRECT,))
+    if len([pair for pair in links if pair[1] in tops]) == 1:  # it joins nothing
+        links = {pair: some for pair, some in links.items() if pair[0] not in tops and pair[1] not in tops}
     ends: list[Point] = [("node", node) for node in range(fabric.numbering.all_nodes)]
     met = dict.fromkeys(point for pair in links for point in pair)
     points = [point for point in ends if point in met] + sorted((p for p in met if p[0] == "device"), key=_number)

@@ -10,6 +10,7 @@ from simulator import collectives, fabric
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.fabric.outline import Outline, bisection, longest_way, outline
+from simulator.fabric.scale_out.base import DIRECT
 from simulator.results.documents.network import Bill, DrawnJoin, DrawnPoint, HotLink, NetworkDocument
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 MOST_POINTS = 4000
 """Points up to which a network is drawn."""
 _HOTTEST = 10
+_NO_SWITCH = ("node", "device", DIRECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,14 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         name = asked.operation
     longest, seconds = longest_way(machine)
     keys, injected = cluster.network.more, _injected(machine)
-    between = machine.first_outer < len(machine.capacity)
-    links = {kind: last - first for kind, first, last in _blocks(machine) if kind != "scale-up" or not between}
+    links = {kind: last - first for kind, first, last in _blocks(machine) if _is_shown(kind, machine)}
     return NetworkDocument(
         cluster=cluster.name,
         kind=cluster.network.kind,
         nodes=machine.numbering.all_nodes,
         devices=machine.devices,
         policy=keys.routing.policy if isinstance(keys, Wired) else "spread evenly",
-        switches={kind: len(some) for kind, some in drawn.kinds().items() if kind not in ("node", "device")},
+        switches={kind: len(some) for kind, some in drawn.kinds().items() if kind not in _NO_SWITCH},
         links=links,
         rates={
             kind: float(machine.capacity[first:stop].min()) for kind, first, stop in _blocks(machine) if kind in links
@@ -81,6 +82,13 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         points=tuple(_point(machine, point) for point in drawn.points) if len(drawn.points) <= MOST_POINTS else (),
         joins=_joins(machine, drawn, load) if len(drawn.points) <= MOST_POINTS else (),
     )
+
+
+def _is_shown(kind: str, machine: Fabric) -> bool:
+    """Whether links of a kind are counted: those between nodes; of one node its own and its cards."""
+    if machine.numbering.all_nodes == 1 and "NIC up" in machine.kinds:
+        return kind in ("scale-up", "NIC up", "NIC down")
+    return kind != "scale-up" or machine.first_outer == len(machine.capacity)
 
 
 def _blocks(machine: Fabric) -> list[tuple[str, int, int]]:
@@ -117,13 +125,16 @@ def _oversubscription(machine: Fabric, drawn: Outline) -> dict[str, float]:
 
 
 def _bill(machine: Fabric, drawn: Outline, parts: NetworkParts) -> Bill:
-    """Boxes by what all links of each switch carry; a transceiver at each end of each link, by its rate."""
+    """Boxes by what all links of each switch carry; a transceiver at each end of each link, by its rate.
+
+    Links of groups that are joined directly end at another group, whose own links they are there.
+    """
     box, optics = parts.switch.ports * parts.switch.port.value, parts.optics.bandwidth.value
     kinds, out, ends = drawn.kinds(), np.zeros(len(drawn.points)), 0
     nodes = {*kinds.get("node", ()), *kinds.get("device", ())}
     for join in drawn.joins:
         out[join.start] += join.capacity
-        if not (join.start in nodes and join.stop in nodes):
+        if not (join.start in nodes and join.stop in nodes) and drawn.points[join.start][0] != DIRECT:
             each = join.capacity / max(len(join.links), 1)
             ends += len(join.links) * ceil(each / optics - 1e-9)
     if len(nodes) == len(drawn.points):
@@ -131,7 +142,7 @@ def _bill(machine: Fabric, drawn: Outline, parts: NetworkParts) -> Bill:
     boxes = {
         kind: sum(ceil(out[number] / box - 1e-9) for number in some)
         for kind, some in kinds.items()
-        if kind not in ("node", "device")
+        if kind not in _NO_SWITCH
     }
     boxes = {kind: some for kind, some in boxes.items() if some}
     cards = sum(last - first for kind, first, last in _blocks(machine) if kind == "NIC up")

@@ -16,6 +16,9 @@ Point = tuple[str | int, ...]
 Block = tuple[str, int, Floats, Floats]
 """(kind, links, capacity in bytes/s, latency in s) of links with consecutive numbers."""
 
+DIRECT = "global links"
+"""The point where groups meet that are joined to each other directly: no switch stands there."""
+
 
 class ScaleOut(ABC):
     """Links that join the nodes of a cluster, numbered from 0 in the order of `blocks`. Flows are between ranks."""

@@ -1,6 +1,8 @@
 """A dragonfly: groups that are left through all their global links together, as adaptive routing uses them evenly."""
 
-from simulator.fabric.scale_out.base import NETWORKS
+from typing import ClassVar
+
+from simulator.fabric.scale_out.base import DIRECT, NETWORKS
 from simulator.fabric.scale_out.trunks import Trunk, Trunks
 from simulator.specs.hardware import Cluster
 
@@ -10,6 +12,7 @@ class Dragonfly(Trunks):
     """Trunks of one level; a flow passes two switches in a group, four across groups."""
 
     __slots__ = ()
+    top: ClassVar[str] = DIRECT
 
     @classmethod
     def levels(cls, cluster: Cluster, injected: float, cards: int) -> tuple[tuple[Trunk, ...], float]:

@@ -50,6 +50,8 @@ class Trunks(ScaleOut):
 
     joins_kinds: ClassVar[bool] = True
     each_alone: ClassVar[bool] = True
+    top: ClassVar[str] = "core"
+    """What the groups of the highest level meet in."""
 
     numbering: Numbering
     """Of nodes and devices."""
@@ -196,7 +198,7 @@ class Trunks(ScaleOut):
     def _above(self, level: int, node: int, rail: int) -> Point:
         """The switch group over level `level` (over the cards: -1) at a node."""
         if level + 1 == len(self.trunks):
-            return ("core",)
+            return (self.top,)
         trunk = self.trunks[level + 1]
         return (trunk.name, node // trunk.nodes, rail % trunk.rails)
 

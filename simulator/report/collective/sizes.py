@@ -37,11 +37,13 @@ def _table(curve: CollectiveCurve, document: CollectiveSweepDocument, width: int
     units_of = f"#{'(B)':>12} {'(elements)':>12} {'(us)':>10} {'(GB/s)':>8} {'(GB/s)':>8}"
     if measured:
         titles, units_of = titles + f" {'measured':>10} {'error':>7}", units_of + f" {'(us)':>10} {'(%)':>7}"
-    titles, units_of = titles + "  algorithm           bound by", units_of + " " * 26
+    names = [clean(f"{one.algorithm}/{one.protocol}") for one in curve.sizes]
+    named = max(map(len, ["algorithm", *names]))
+    titles, units_of = f"{titles}  {'algorithm':<{named}}  bound by", units_of + " " * (named + 12)
     most = max(one.busbw_bytes_per_s for one in curve.sizes)
     room = min(_BAR, width - len(titles) - 3)
     lines = [titles.rstrip(), units_of.rstrip()]
-    for one in curve.sizes:
+    for one, name in zip(curve.sizes, names, strict=True):
         text = (
             f"{one.size_bytes:>13.0f} {one.count:>12} {one.time_s * 1e6:>10.2f}"
             f" {one.algbw_bytes_per_s / 1e9:>8.2f} {one.busbw_bytes_per_s / 1e9:>8.2f}"
@@ -49,7 +51,7 @@ def _table(curve: CollectiveCurve, document: CollectiveSweepDocument, width: int
         if measured:
             known = one.measured_s == one.measured_s
             text += f" {one.measured_s * 1e6:>10.2f} {one.error * 100:>+7.1f}" if known else " " * 19
-        text += f"  {clean(one.algorithm + '/' + one.protocol):<19} {one.bound:<12}"
+        text += f"  {name:<{named}}  {one.bound:<12}"
         if room >= _LEAST_BAR:
             text += " " + "█" * round(room * one.busbw_bytes_per_s / most)
         lines.append(text.rstrip())

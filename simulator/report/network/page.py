@@ -34,9 +34,14 @@ def figures(document: NetworkDocument) -> Iterator[tuple[str, str]]:
             shown += f", {2 * document.bisection / document.injection:.0%} of what half of the nodes send"
         yield "between halves", shown
     if document.oversubscription:
-        ratios = (f"{clean(kind)} {ratio:.3g}:1" for kind, ratio in document.oversubscription.items())
+        ratios = (_ratio(clean(kind), ratio) for kind, ratio in document.oversubscription.items())
         yield "oversubscription", ", ".join(ratios)
     yield "routing", document.policy
+
+
+def _ratio(kind: str, ratio: float) -> str:
+    """What comes from below over what goes up; less where switches have room for more nodes than there are."""
+    return f"{kind} {ratio:.3g}:1" + (" (not all its places are taken)" if ratio < 1 - 1e-9 else "")
 
 
 def _of_kind(document: NetworkDocument, kind: str, count: int) -> str:

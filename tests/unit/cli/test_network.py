@@ -78,6 +78,21 @@ def test_halves_get_what_oversubscription_of_every_tier_leaves(
     assert found["oversubscription"] == pytest.approx(ratios)
 
 
+def test_groups_of_a_dragonfly_meet_without_a_switch() -> None:
+    """Two groups of 128 nodes with four cards; 7.3 TB/s of global links of each are 146 of 50 GB/s, shared."""
+    found = counted("frontier", "--nodes", "256", "--parts", "infiniband-ndr")
+    assert found["switches"] == {"group": 2}
+    bill = found["bill"]
+    assert isinstance(bill, dict)
+    assert list(bill["switches"]) == ["group"] and bill["transceivers"] == 2 * 4 * 256 + 2 * 146
+
+
+def test_one_node_counts_what_it_has_and_switches_with_room_are_told(capsys: Capture) -> None:
+    assert counted("dgx-h100")["links"] == {"scale-up": 16, "NIC up": 8, "NIC down": 8}
+    assert main(["network", "mi355x-cluster"]) == 0
+    assert "leaf 0.125:1 (not all its places are taken)" in capsys.readouterr().out
+
+
 def test_a_torus_has_its_bisection_and_diameter() -> None:
     """A cube of 16: two cuts of 256 links of 50 GB/s, and 3 x 8 links to the farthest."""
     found = counted("tpu-v4-pod")
