@@ -4,16 +4,20 @@ Level 0 is a mesh: members of a server send each other their parts at once. Leve
 `mesh_ring` in N - 1 steps; `mesh_halving` (H-D_R) in log2 N, where servers beyond a power of two give their data to one
 below first and get the sum back; `mesh_nhr` (nonuniform hierarchical ring) in log2 N rounded up, whose far steps carry
 least; `mesh_nb` (nonuniform Bruck) in as many, whose far steps carry most; `mesh_pipeline` a ring whose pieces are
-handed round inside servers while the next ones come. Source: HCCL_ALGO, hiascend.com documents of CANN 8. Left out: AHC
-for uneven servers, and NHR of the first version.
+handed round inside servers while the next ones come. `mesh_ahc` (asymmetric hierarchical concatenation) is for servers
+or supernodes with unequally many members: what a server has summed is cut where parts of any server end, and members
+that own the same cut, one of each server, sum it by nonuniform Bruck. Source: HCCL_ALGO and the chapters on algorithms,
+hiascend.com documents of CANN 8 and 9. Left out: other pairs of algorithms in AHC, its gathers and scatters, and NHR of
+the first version.
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.phase import Phase, phase
+from simulator.collectives.phase import Floats, Phase, phase
 from simulator.collectives.placement import GroupPlacement, Ints, Transfers
 
 Between = Callable[[GroupPlacement, bool], tuple[Phase, ...]]
@@ -46,12 +50,20 @@ def mesh_nb(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     return _two_levels(operation, layout, _bruck)
 
 
+@ALGORITHMS.add("mesh_ahc")
+def mesh_ahc(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
+    """All-reduces of servers with any numbers of members; of equal ones it is `mesh_nb`."""
+    if operation != "all_reduce" or layout.nodes == 1 or layout.box:
+        return None
+    return _joined(operation, layout, _bruck)
+
+
 @ALGORITHMS.add("mesh_pipeline")
 def mesh_pipeline(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """The same with both levels at once."""
     if not _able(layout):
         return None
-    step, inside = _rails(layout, *_next(layout), 1 / layout.nodes), _exchange(layout, 1 / layout.members)
+    step, inside = _rails(layout, *_next(layout), 1 / layout.nodes), _exchange(layout, 1 / layout.nodes)
     both = tuple(np.concatenate(pair) for pair in zip(step, inside, strict=True))
     count, hop = layout.nodes - 1, float(layout.counts[0] > 1)
 
@@ -66,12 +78,12 @@ def mesh_pipeline(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] |
 
 
 def _two_levels(operation: str, layout: GroupPlacement, between: Between) -> tuple[Phase, ...] | None:
-    if not _able(layout):
-        return None
-    one = layout.counts[0] == 1
-    inside = [
-        () if one else (phase(1, _exchange(layout, 1 / layout.counts[0]), 1, 0, reduce=r),) for r in (True, False)
-    ]
+    return _joined(operation, layout, between) if _able(layout) else None
+
+
+def _joined(operation: str, layout: GroupPlacement, between: Between) -> tuple[Phase, ...] | None:
+    exchange, several = _exchange(layout, 1.0), max(layout.counts) > 1
+    inside = [(phase(1, exchange, 1, 0, reduce=reduce),) if several else () for reduce in (True, False)]
     return _of(operation, (*inside[0], *between(layout, True)), (*between(layout, False), *inside[1]))
 
 
@@ -84,17 +96,32 @@ def _of(operation: str, scatter: tuple[Phase, ...], gather: tuple[Phase, ...]) -
 
 
 def _exchange(layout: GroupPlacement, share: float) -> Transfers:
-    """Everyone sends a share to everyone else of its server."""
-    src, dst = np.nonzero(~np.eye(layout.counts[0], dtype=bool))
-    first = layout.starts[:-1][:, None]
-    return (first + src).ravel(), (first + dst).ravel(), np.full(len(src) * layout.nodes, share)
+    """Everyone sends everyone else of its server a share of what a member of it owns."""
+    counts, found = np.asarray(layout.counts), []
+    for count in sorted(set(layout.counts)):
+        src, dst = np.nonzero(~np.eye(count, dtype=bool))
+        first = layout.starts[:-1][counts == count][:, None]
+        found.append(((first + src).ravel(), (first + dst).ravel(), np.full(len(src) * len(first), share / count)))
+    src, dst, size = (np.concatenate(column) for column in zip(*found, strict=True))
+    return src, dst, size
 
 
 def _rails(layout: GroupPlacement, src: Ints, dst: Ints, share: float) -> Transfers:
-    """Transfers between servers, of a share of a rail's part each, on every rail."""
-    rail = np.arange(layout.counts[0])
-    places = [(layout.starts[end][:, None] + rail).ravel() for end in (src, dst)]
-    return places[0], places[1], np.full(len(places[0]), share / layout.counts[0])
+    """Transfers between servers, of a share of each part, by the members that own it."""
+    owners, size = _parts(layout)
+    return owners[src].ravel(), owners[dst].ravel(), np.tile(share * size, len(src))
+
+
+def _parts(layout: GroupPlacement) -> tuple[Ints, Floats]:
+    """(owner of each part in each server (servers, parts), its share).
+
+    Parts end where those of members of any server do; where servers have equally many members these are their rails.
+    """
+    kinds = sorted(set(layout.counts))
+    ends = sorted({Fraction(place, count) for count in kinds for place in range(count + 1)})
+    owner = {count: [int(end * count) for end in ends[:-1]] for count in kinds}
+    owners = layout.starts[:-1][:, None] + np.array([owner[count] for count in layout.counts])
+    return owners, np.diff(np.array(ends, np.float64))
 
 
 def _next(layout: GroupPlacement) -> tuple[Ints, Ints]:

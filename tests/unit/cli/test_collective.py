@@ -75,7 +75,7 @@ def test_sizes_have_the_columns_of_nccl_tests_and_what_bounds_them(capsys: Captu
     assert [one["bound"] for one in sizes] == ["hops", "hops", "scale-up"]
     assert main(over_sizes("--ranks", "16")) == 0
     shown = capsys.readouterr().out
-    assert "algbw    busbw  algorithm           bound by" in shown
+    assert "algbw    busbw  algorithm            bound by" in shown
     assert "█" in shown
 
 

@@ -86,6 +86,42 @@ def test_trees_join_all_nodes(network: str) -> None:
     assert (up >= 0).sum() == (down >= 0).sum()
 
 
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("tree", [0, 3])
+def test_switches_of_a_tree_add_every_input_once_and_copy_the_sum(network: str, tree: int) -> None:
+    """Executed switch by switch: each adds up what comes in over its cables and sends it on over one, then copies."""
+    fabric = machine(network)
+    ranks, trees = np.arange(tree, 32, 4), np.full(8, tree)
+    inputs = np.random.default_rng(11).integers(-(1 << 40), 1 << 40, len(ranks))
+    ends = {link: (start, stop) for start, stop, link in fabric.network.edges() if link is not None}
+    held: dict[Any, int] = {}
+    sent: set[int] = set()
+    ways = fabric.reduced(ranks, trees, False)[0] - fabric.first_outer
+    levels = int((ways >= 0).sum(axis=0).max())
+    for level_of_way in range(levels):
+        for flow, link in enumerate(ways[level_of_way].tolist()):
+            if link < 0 or link in sent:
+                continue
+            sent.add(link)
+            start, stop = ends[link]
+            value = int(inputs[flow]) if level_of_way == 0 else held.pop(start)
+            held[stop] = held.get(stop, 0) + value
+    assert list(held.values()) == [inputs.sum()]  # all of it stands at one switch
+    copies, seen = dict(held), set()
+    back = fabric.reduced(ranks, trees, True)[0] - fabric.first_outer
+    pending = {link for link in back.ravel().tolist() if link >= 0}
+    while ready := [link for link in pending if ends[link][0] in copies]:
+        for link in ready:
+            start, stop = ends[link]
+            assert stop not in seen  # nothing comes twice
+            seen.add(stop)
+            copies[stop] = copies[start]
+            pending.remove(link)
+    assert not pending
+    cards = [value for point, value in copies.items() if point[0] == "NIC"]
+    assert cards == [inputs.sum()] * len(ranks)
+
+
 def test_a_ring_is_half_as_fast_and_never_below_the_cards() -> None:
     fabric, big = machine(), 1e9
     bound = big / 4 / 25e9

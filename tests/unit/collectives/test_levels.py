@@ -13,7 +13,7 @@ from simulator.collectives.placement import GroupPlacement, placements
 from simulator.fabric import build
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
-from tests.machines import cluster, profile
+from tests.machines import cluster, level, profile
 
 LEVELS = ("mesh_ring", "mesh_halving", "mesh_nhr", "mesh_nb", "mesh_pipeline")
 SHAPES = [(2, 4), (3, 2), (4, 4), (5, 3), (6, 1), (8, 2), (4, 1)]
@@ -68,6 +68,104 @@ def test_every_piece_arrives_once(name: str, nodes: int, devices: int) -> None:
     whole = phases(name, "all_reduce", place)
     assert [phase.reduce for phase in whole] == [True] * len(back) + [False] * len(steps)
     assert sum(phase.volume for phase in whole) == pytest.approx(2 * (place.members - 1))
+
+
+def uneven(counts: tuple[int, ...]) -> GroupPlacement:
+    """Members of servers with room for the most of them."""
+    most = max(counts)
+    fabric = build(cluster(nodes=len(counts), devices=most, kind="mesh" if most > 1 else "switch", nics=most))
+    ranks = np.concatenate([node * most + np.arange(count) for node, count in enumerate(counts)])
+    return next(placements(ranks[None], fabric))[0]
+
+
+def together(step: Phase) -> dict[tuple[int, int], float]:
+    """What each member sends another in a step."""
+    found: dict[tuple[int, int], float] = {}
+    for a, b, size in zip(step.src.tolist(), step.dst.tolist(), step.size.tolist(), strict=True):
+        found[a, b] = found.get((a, b), 0.0) + size
+    return found
+
+
+@pytest.mark.parametrize("counts", [(2, 3), (4, 8), (1, 5, 2), (3, 3, 4, 8, 1), (4, 4, 4), (1, 1, 1)])
+def test_uneven_servers_sum_every_input_once(counts: tuple[int, ...]) -> None:
+    """AHC executed on integers: members of a server sum its parts, owners of a part those of all servers, then back.
+
+    A part is cut into as many pieces as there are servers. The gather between servers is executed first, each piece
+    coming from the nearest server behind that has it; the scatter that reduces is the same backwards.
+    """
+    place = uneven(counts)
+    servers, lcm = len(counts), int(np.lcm.reduce(counts))
+    length = lcm * servers
+    inputs = np.random.default_rng(5).integers(-(1 << 40), 1 << 40, (place.members, length))
+    first, *between, last = phases("mesh_ahc", "all_reduce", place) if max(counts) > 1 else (
+        None, *phases("mesh_ahc", "all_reduce", place), None)  # fmt: skip
+    down, up = between[: len(between) // 2], between[len(between) // 2 :]
+    server = np.repeat(np.arange(servers), counts)
+    number = np.arange(place.members) - place.starts[server]
+    own = [slice(n * length // counts[s], (n + 1) * length // counts[s]) for s, n in zip(server, number, strict=True)]
+    held = inputs.copy()
+    if first is not None:  # every member hands each other of its server the part that it owns
+        assert sorted(zip(first.src.tolist(), first.dst.tolist(), strict=True)) == [
+            (a, b) for a in range(place.members) for b in range(place.members) if a != b and server[a] == server[b]
+        ]
+        assert first.size == pytest.approx(1 / np.array(counts)[server[first.src]])
+        for a, b in zip(first.src, first.dst, strict=True):
+            held[b, own[b]] += inputs[a, own[b]]
+    have = np.zeros((place.members, length), bool)
+    for member, part in enumerate(own):
+        have[member, part] = np.arange(length)[part] % servers == server[member]
+    moves = []
+    for step in up:
+        before, moved = have.copy(), []
+        for (a, b), size in together(step).items():
+            common = np.arange(max(own[a].start, own[b].start), min(own[a].stop, own[b].stop))
+            pieces = round(size * servers / (len(common) / length))
+            assert pieces * len(common) / length / servers == pytest.approx(size)
+            origin = (common % servers)[before[a, common] & ~before[b, common]]
+            nearest = sorted(set(origin.tolist()), key=lambda one: (server[a] - one) % servers)[:pieces]
+            assert len(nearest) == pieces
+            places = common[np.isin(common % servers, nearest)]
+            assert not have[b, places].any()  # nothing comes twice
+            have[b, places] = True
+            moved.append((a, b, places))
+        moves.append(moved)
+    assert all(have[member, part].all() for member, part in enumerate(own))
+    for step, back, moved in zip(down, up[::-1], moves[::-1], strict=True):
+        assert step.reduce and together(step) == pytest.approx(
+            {(b, a): size for (a, b), size in together(back).items()}
+        )
+        before = held.copy()
+        for a, b, places in moved:
+            held[a, places] += before[b, places]
+    for moved in moves:
+        for a, b, places in moved:
+            held[b, places] = held[a, places]
+    total = inputs.sum(axis=0)
+    assert all((held[member, part] == total[part]).all() for member, part in enumerate(own))
+    if last is not None:
+        assert (last.src.tolist(), last.dst.tolist()) == (first.src.tolist(), first.dst.tolist()) and not last.reduce
+
+
+def test_equal_servers_run_nonuniform_bruck() -> None:
+    place = layout(4, 4)
+    for one, two in zip(phases("mesh_ahc", "all_reduce", place), phases("mesh_nb", "all_reduce", place), strict=True):
+        assert (one.src.tolist(), one.dst.tolist(), one.size.tolist()) == (
+            two.src.tolist(), two.dst.tolist(), two.size.tolist())  # fmt: skip
+    assert ALGORITHMS.get("mesh_ahc")("all_gather", place) is None
+    assert ALGORITHMS.get("mesh_nb")("all_reduce", uneven((2, 3))) is None
+
+
+def test_uneven_supernodes_send_less_between_them_than_a_ring() -> None:
+    """Two of 4 and 8 members whose uplinks are an eighth of their cards: S each way, where a ring sends 2 S 11 / 12."""
+    thin = {"kind": "tree", "levels": [level("leaf", 1, 8), level("spine", 2)]}
+    fabric, ranks = build(cluster(nodes=2, devices=8, kind="mesh", nics=8, network=thin)), [*range(4), *range(8, 16)]
+    ahc, ring = (
+        collectives.cost_of("all_reduce", ranks, 1 << 30, fabric, profile(), name) for name in ("mesh_ahc", "ring")
+    )
+    up = slice(*(fabric.block_start[fabric.kinds.index("leaf up") + place] for place in (0, 1)))
+    assert ahc.load[up] == pytest.approx(1 << 30)
+    assert ring.load[up] == pytest.approx((1 << 30) * 2 * 11 / 12)
+    assert ahc.slowest < 0.75 * ring.slowest  # inside the servers it sends more
 
 
 def test_steps_are_those_of_the_algorithms() -> None:

@@ -30,6 +30,7 @@ MACHINES: dict[str, dict[str, Any]] = {
     "dragonfly of meshes": {"nodes": 3, "devices": 3, "kind": "mesh", "nics": 1, "network": DRAGONFLY},
     "switches that reduce": {"nodes": 4, "devices": 2, "nics": 2, "network": LEAF_SPINE | REDUCING},
     "torus": {"nodes": 12, "devices": 1, "kind": "none", "nics": 0, "network": torus(3, 4)},
+    "slices": {"nodes": 4, "devices": 2, "kind": "none", "nics": 1, "network": torus(2, 2) | {"kind": "multislice"}},
 }
 SIZE = 3_000_017.0
 
