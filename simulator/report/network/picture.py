@@ -128,7 +128,7 @@ def _warm(heat: float) -> str:
 
 def _words(document: NetworkDocument, places: list[Place], many: dict[str, int]) -> list[Word]:
     heat = f"; red: busy in {document.collective}" if document.collective else ""
-    counted = ", ".join(f"{count:,} {clean(kind)}" for kind, count in many.items())
+    counted = ", ".join(_counted(count, kind, " ") for kind, count in many.items())
     found = [
         Word((20.0, 22.0), clean(document.cluster)[:90], "start", 16.0),
         Word((20.0, 44.0), f"{document.kind}: {counted}{heat}", "start"),
@@ -136,12 +136,18 @@ def _words(document: NetworkDocument, places: list[Place], many: dict[str, int])
     order = rows(document)
     for kind in order:
         y = next(place[1] for point, place in zip(document.points, places, strict=True) if point.kind == kind)
-        found.append(Word((20.0, y), f"{many[kind]:,} x {clean(kind)}", "start"))
+        found.append(Word((20.0, y), _counted(many[kind], kind, " x "), "start"))
+    named = {kind for kind, count in many.items() if count <= _FEW and len(many) + len(order) > 1}
     for point, (x, y) in zip(document.points, places, strict=True):
-        if many[point.kind] <= _FEW and len(many) + len(order) > 1 and (order or point.kind != "node"):
-            name = ".".join(map(str, point.numbers)) or clean(point.name.partition(" ")[2])[:18]
+        if point.kind in named and point.name != point.kind and (order or point.kind != "node"):
+            name = ".".join(map(str, point.numbers)) or clean(point.name.removeprefix(point.kind).strip())[:18]
             found.append(Word((x, y + (22.0 if point.kind in ("node", "device") else -16.0)), name, "middle", 11.0))
     return found
+
+
+def _counted(many: int, kind: str, between: str) -> str:
+    """`4 spine`, but `global links`: where groups meet stands for all of them."""
+    return clean(kind) if kind.endswith(" links") else f"{many:,}{between}{clean(kind)}"
 
 
 def svg(document: NetworkDocument, background: str | None = None) -> Markup:

@@ -80,7 +80,8 @@ def test_halves_get_what_oversubscription_of_every_tier_leaves(
 
 def test_groups_of_a_dragonfly_meet_without_a_switch() -> None:
     """Two groups of 128 nodes with four cards; 7.3 TB/s of global links of each are 146 of 50 GB/s, shared."""
-    found = counted("frontier", "--nodes", "256", "--parts", "infiniband-ndr")
+    found = counted("frontier", "--nodes", "256", "--parts", "infiniband-ndr", "--svg", "a.svg")
+    assert re.findall("<text[^>]*>([^<]*)", Path("a.svg").read_text())[-3:] == ["global links", "0.0", "1.0"]
     assert found["switches"] == {"group": 2}
     bill = found["bill"]
     assert isinstance(bill, dict)
