@@ -48,6 +48,8 @@ class Cut:
     where every copy travels."""
     group: int | None = None
     """Rows that products with one mask bring to experts and back; None where rows are copied."""
+    norms_apart: bool = False
+    """Whether norms of queries and keys head by head are kernels of their own."""
     fused: bool = False
     """Whether one kernel does all that lies between the products of experts."""
 

@@ -481,6 +481,9 @@ class Stack(Spec):
     """Sharding over data parallel ranks."""
     recompute: Recompute = "none"
     """Activation recomputation."""
+    fused_head_norms: bool = Field(default=True, exclude_if=lambda fused: fused)
+    """Whether norms of queries and keys head by head are part of the kernels around them, as compilers make them; else
+    both are copied out of the product's result and normed by kernels of their own (Megatron-Core's `TENorm`)."""
     stops_early: bool = False
     """Whether full recomputation stops where the backward pass has what it needs, before a dense layer's last product
     (PyTorch's non-reentrant checkpoints from 2.1 on)."""

@@ -373,7 +373,14 @@ class Job:
         sizes = {**self.experts.sizes, **self.mesh.sizes}
         encoded = (self.encoder_sequence or self.sequence) / self.sequence
         cut = Cut(
-            sizes, self.sequence_parallel, self.stack.dropout, self.causal, encoded, SENT, fused=self.stack.grouped
+            sizes,
+            self.sequence_parallel,
+            self.stack.dropout,
+            self.causal,
+            encoded,
+            SENT,
+            norms_apart=not self.stack.fused_head_norms,
+            fused=self.stack.grouped,
         )
         sent = self.exchange
         if sent is None:

@@ -103,6 +103,8 @@ def glm4_moe(config: Config) -> None:
     config.left_out = ["rotary positions on a part of each head only"]
     further_tokens(config, "num_nextn_predict_layers")
     config.imply(biases=False)
+    if config.entries.get("use_qk_norm"):
+        config.imply(head_norms=True)
     config.flag("attention_biases", "attention_bias", False)
     _mixture(config)
     _listed(config, _dense(dense_layers(config, _depth(config))), "first_k_dense_replace")

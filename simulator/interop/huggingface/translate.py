@@ -136,6 +136,7 @@ def _qwen2(config: Config) -> None:
 def _qwen3(config: Config) -> None:
     llama(config)
     config.number("head_dim", "head_dim", default=128)
+    config.imply(head_norms=True)
 
 
 def _phi3(config: Config) -> None:

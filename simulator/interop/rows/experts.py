@@ -32,7 +32,7 @@ def shape(row: "Row") -> dict[str, Any]:
     if _in_turn(row) and row.experts % row.topk == 0:  # type: ignore[operator]  # above 1
         found |= {"expert_groups": row.experts // row.topk, "expert_group_limit": 1}  # type: ignore[operator]
     if known := _shipped(row):
-        found |= {"expert_biases": known.expert_biases, "clamped_gate": known.clamped_gate}
+        found |= {name: getattr(known, name) for name in ("expert_biases", "clamped_gate", "head_norms")}
     if row.dense_layers:
         dense, sparse = {"mlp": "dense", "repeat": row.dense_layers}, row.layers - row.dense_layers
         found["pattern"] = [dense, {"mlp": "moe", "repeat": sparse}]

@@ -9,7 +9,7 @@ from simulator.specs.model import Model
 
 NORM, RESIDUAL, ROTARY, ACTIVATION, BRANCHES = "norm", "residual", "rotary", "activation", "branches"
 GATE, CLAMP, PARTED = "gate", "clamp", "keys of two parts"
-SQUARES, ACROSS = "squares of heads", "norm across heads"
+SQUARES, ACROSS, HEADS = "squares of heads", "norm across heads", "head norms"
 """Kinds of elementwise operations that stacks have rules for."""
 
 
@@ -46,6 +46,14 @@ def across_heads(cut: Cut, width: float, sums: int) -> Iterator[Op]:
         yield Op("sum squares", Comm("all_reduce", TP, 2.0 * sums))
     scaled = Traffic(width, width)
     yield Op(ACROSS, Elementwise(ACROSS, scaled, ((ACROSS, scaled),)))
+
+
+def head_norms(width: float) -> Op:
+    """Norms of queries and of keys head by head, `width` elements of a row: each is copied out of the product's result,
+    as Transformer Engine's norms take rows without gaps, and normed; backward each has a kernel for its rows and one
+    that sums the gradients of its scales."""
+    back = ((HEADS, Traffic(2.0 * width, width, 4)),)
+    return Op(HEADS, Elementwise(HEADS, Traffic(2.0 * width, 2.0 * width, 4), back, kept=width))
 
 
 def activation(inner: float, gated: bool, rows: Axis | None = None) -> Op:

@@ -6,7 +6,7 @@ Heads are cut over tensor parallelism; key heads are copied where there are fewe
 from collections.abc import Iterator
 
 from simulator.axes import TP
-from simulator.model.blocks.around import across_heads, gate, rotary
+from simulator.model.blocks.around import across_heads, gate, head_norms, rotary
 from simulator.model.blocks.base import ATTENTIONS, KEYS, QUERIES, WHOLE, enter, leave
 from simulator.model.cut import Cut
 from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Linear, Op
@@ -27,6 +27,8 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
     yield Op("attention in", Linear(model.hidden, width + gated, COLUMN, TP, bias=biases))
     if model.norm_across_heads:
         yield from across_heads(cut, float((heads + kv_heads) * size), (heads > 0) + (kv_heads > 0))
+    if model.head_norms and cut.norms_apart:
+        yield head_norms(float((heads + kv_heads) * size))
     if model.position == "rotary":
         yield rotary((heads + kv_heads) * size)
     if kv_heads:

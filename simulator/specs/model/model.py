@@ -113,7 +113,10 @@ class Model(Spec):
     """Whether each head has a learned score that takes part in the softmax and no value."""
     norm_across_heads: bool = Field(default=False, exclude_if=lambda across: not across)
     """Whether queries and keys are normed over all heads together, so that tensor-parallel devices sum the squares of
-    each row (MiniMax-M2: `qk_norm_type: per_layer`); norms of each head alone are part of the kernels around them."""
+    each row (MiniMax-M2: `qk_norm_type: per_layer`)."""
+    head_norms: bool = Field(default=False, exclude_if=lambda apart: not apart)
+    """Whether queries and keys are normed head by head (Qwen3's `q_norm` and `k_norm`). Serving, and training by stacks
+    that fuse it (`fused_head_norms`), do it in the kernels around it; its few scales are not counted."""
     options: dict[str, int | float | str] = Field(default_factory=dict)
     """Sizes that kinds of plug-ins need besides."""
     gated_ffn: bool = False

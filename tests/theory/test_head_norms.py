@@ -1,0 +1,42 @@
+"""Norms of queries and keys head by head, in training."""
+
+import pytest
+
+from simulator.cost.work import Stream
+from simulator.model.tensors import kept
+from simulator.training import operators
+from simulator.training.build import build_job
+from simulator.training.job import Job
+from simulator.training.step import Kernel
+from tests import jobs
+
+
+def job(name: str = "megatron-core", precision: str = "bf16", normed: bool = True, on: str = "generic-a100") -> Job:
+    shape = jobs.model(head_norms=normed)
+    return build_job(jobs.scenario(shape=shape, software=jobs.stack(name), on=on, training={"precision": precision}))
+
+
+def kernels(built: Job, name: str, backward: bool = False) -> list[Kernel]:
+    passes = operators.layer_backward if backward else operators.layer_forward
+    steps = operators.each(passes(built, built.model.kinds[0]))
+    return [step for step in steps if isinstance(step, Kernel) and step.name == name]
+
+
+def moved(found: list[Kernel]) -> list[tuple[float, float]]:
+    return [(one.work.read_bytes, one.work.write_bytes) for one in found if isinstance(one.work, Stream)]
+
+
+def test_queries_and_keys_are_copied_and_normed() -> None:
+    """Both are read and written twice forward; backward rows and gradients are read, gradients written."""
+    built = job()
+    model = built.model
+    once = built.tokens * (model.heads + model.kv_heads) * model.head_dim * 2.0
+    assert moved(kernels(built, "head norms")) == [(2 * once, 2 * once)]
+    assert moved(kernels(built, "head norms", backward=True)) == [(2 * once, once)]
+    held = {one.name: one.elements for one in kept(operators.layer_ops(built, model.kinds[0]))}
+    assert held["head norms"] == (model.heads + model.kv_heads) * model.head_dim
+
+
+@pytest.mark.parametrize(("name", "normed"), [("megatron-core", False), ("maxtext", True)])
+def test_models_without_norms_and_compilers_do_not(name: str, normed: bool) -> None:
+    assert kernels(job(name, normed=normed), "head norms") == []
