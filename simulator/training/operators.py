@@ -48,7 +48,7 @@ from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.context.shards import moved
 from simulator.training.experts.masks import masked
-from simulator.training.experts.rows import fills, weighted_bias
+from simulator.training.experts.rows import fills, reordered, weighted_bias
 from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
 from simulator.training.overlap.stepped import STEPS, TRACKED, pipelined, stepped
@@ -274,6 +274,7 @@ def _between(job: Job, ops: list[Op], places: Iterable[int]) -> Iterator[Single]
             yield from _dequantised(job, op)
             yield from fills(job, does, rows, COLUMN)
             yield from _cast(job, op, does, ops, i)
+            yield from reordered(job, does, rows * does.inputs + does.weights)
             yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
             yield from weighted_bias(job, does, rows)
             yield from fills(job, does, rows, ROW)
@@ -432,13 +433,16 @@ def _cast(job: Job, op: Op, product: Linear, ops: Sequence[Op], i: int) -> Itera
     if read + written:
         elements = rows_of(job, product) * product.inputs
         launches = _launches(job, product) * (recipe.kernels - (recipe.kernels > 1 and _normed(ops, i)))
-        work = Stream(read_bytes=read * elements, write_bytes=written * elements, kernels=launches)
+        own = elements / job.tp if whole else elements
+        more, other = recipe.beside(product.weights, own if _is_backward(ops) else 0.0)
+        work = Stream(read * elements + more, written * elements + other, kernels=launches)
         yield Kernel(f"cast {name}", work, launches=launches)
 
 
 def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Kernel]:
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
+    yield from reordered(job, product, rows_of(job, product) * (product.inputs + product.outputs), True)
     yield Kernel(name, _to_weight(job, product), True, _launches(job, product), beside)
     yield from weighted_bias(job, product, rows_of(job, product), backward=True)
     if product.bias:

@@ -6,9 +6,10 @@ Hopper and Ada multiply 8-bit factors in one order only and keep a transposed co
 with one scale. Scales of blocks lie along the order, so that each order is cast from 16 bits by itself.
 
 Sources: docs.nvidia.com deeplearning transformer-engine, low precision training; arXiv:2412.19437, section 3.3
-(`fp8-block`); OCP MX specification (`mxfp8`); arXiv:2509.25149 (`nvfp4`); google/aqt (`int8`: scales of rows and
-columns from the tensor itself, all three products). Left out: reordering the scales of blocks for
-the products, the latency of amax histories (one reduction a step), random numbers of stochastic rounding.
+(`fp8-block`); OCP MX specification (`mxfp8`); arXiv:2509.25149 (`nvfp4`); google/aqt (`int8`: `config_v3` of
+aqt/jax/v2/config.py as MaxText calls it: all three products, each with both factors cast for itself by scales of rows
+or columns from the tensor, gradients rounded by `jax.random.uniform` in fp32). Left out: the latency of amax histories
+(one reduction a step), random numbers of stochastic rounding of `nvfp4`, which its casts draw as they work.
 """
 
 from dataclasses import dataclass
@@ -43,6 +44,13 @@ class Recipe:
     """Whether ranks that gather a tensor agree on its largest value before they cast it."""
     primary: bool = True
     """Whether frameworks can keep weights in the format alone, and gather them so, without a copy in 16 bits."""
+    noise: float = 0.0
+    """Bytes of random numbers by which an element of a gradient is rounded, drawn for each order, written and read."""
+    each_use: bool = False
+    """Whether weights are cast for each product with rows, and read twice for it, in place of once a step."""
+    scales: float = 0.0
+    """Bytes of scales an element that are brought into the order of the products before each of them, by a kernel for
+    each factor (Transformer Engine's `swizzle_scaling_factors`, before casts wrote that order themselves)."""
     needs: str = ""
     """Number format of devices that can run it; empty for all, which compute in 16 bits where they lack fp8."""
 
@@ -69,6 +77,12 @@ class Recipe:
             return turned, 0.0
         return reads, orders * self.element
 
+    def beside(self, weights: float, gradients: float) -> tuple[float, float]:
+        """Bytes that are read and written besides for a product: of `weights` elements that are cast for it, and of
+        random numbers for both orders of so many elements of gradients."""
+        cast, drawn = weights if self.each_use else 0.0, 2.0 * gradients * self.noise
+        return 2.0 * 2.0 * cast + drawn, self.weight * cast + drawn
+
     def sent(self, gradients: bool) -> float:
         """Bytes an element of rows that are gathered in the format: in both orders where neither gives the other and
         the products of a pass want both, as those of gradients do."""
@@ -91,9 +105,11 @@ _register(
     fp8_delayed=DELAYED,
     fp8_current=Recipe("fp8", "fp8", 1.0, 1.0, reads=2, kernels=3, amax=True),
     fp8_block=Recipe("fp8_block", "fp8", 1 + 4 / 128, 1 + 4 / 128**2, blocks=True, needs="fp8"),
-    mxfp8=Recipe("fp8", "fp8", 1 + 1 / 32, 1 + 1 / 32, blocks=True, primary=False, needs="fp4"),
-    nvfp4=Recipe("fp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, blocks=True, reads=2, amax=True, primary=False, needs="fp4"),
-    int8=Recipe("int8", "int8", 1.0, 1.0, reads=2, primary=False, needs="int8"),
+    mxfp8=Recipe("fp8", "fp8", 1 + 1 / 32, 1 + 1 / 32, blocks=True, primary=False, scales=1 / 32, needs="fp4"),
+    nvfp4=Recipe(
+        "fp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, True, reads=2, amax=True, primary=False, scales=1 / 16, needs="fp4"
+    ),
+    int8=Recipe("int8", "int8", 1.0, 1.0, reads=4, primary=False, noise=4.0, each_use=True, needs="int8"),
 )
 
 

@@ -1,10 +1,10 @@
-"""Passes over the rows of experts that Transformer Engine and Megatron-Core make beside their products, where no kernel
+"""Passes that Transformer Engine and Megatron-Core make beside products, those of experts above all, where no kernel
 does them with what comes before or after."""
 
 from collections.abc import Iterator
 
 from simulator.cost.work import Stream
-from simulator.model.ops import COLUMN, ROW, Linear
+from simulator.model.ops import COLUMN, LAYER, ROW, Linear
 from simulator.training.job import Job
 from simulator.training.step import Kernel
 
@@ -38,3 +38,13 @@ def weighted_bias(job: Job, product: Linear, rows: float, backward: bool = False
     elements = rows * product.outputs
     work = Stream(read * elements, written * elements, kernels=kernels * product.matrices + 2)
     yield Kernel("expert bias", work)
+
+
+def reordered(job: Job, product: Linear, factors: float, weights: bool = False) -> Iterator[Kernel]:
+    """Bringing the scales of a product's two factors, of so many elements together, into the order that its kernel
+    takes: one kernel a factor, for all experts together, in the call that launches the product. `weights`: before the
+    product that gives the gradient of weights."""
+    if job.recipe is None or not job.recipe.scales or product.format != LAYER or job.stack.grouped:
+        return
+    size = factors * job.recipe.scales
+    yield Kernel("reorder scales", Stream(size, size, kernels=2), weights, launches=0)
