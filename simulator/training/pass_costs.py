@@ -17,7 +17,7 @@ from typing import NamedTuple
 from simulator import units
 from simulator.axes import CP, EP, ETP
 from simulator.cost import Attention, Device, Stream, kernel_cost
-from simulator.model.blocks.around import NORM
+from simulator.model.blocks.around import HEADS, NORM
 from simulator.model.ops import Elementwise, Op
 from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, FREE, HOST, InParts, Part, Piece, PieceBuilder, Takes, single
@@ -310,10 +310,12 @@ def called(step: Collective, job: Job) -> Comm:
 
 
 def _launched(job: Job, ops: Sequence[Op], graphs: Sequence[str] = ()) -> int:
-    """Kernels that the host launches for the forward pass of operations, and graphs of what is captured."""
+    """Kernels that the host launches for the forward pass of operations, and graphs of what is captured; norms of heads
+    are not counted, as `layer_overhead` holds them: the steps that it was chosen on have them."""
     left = [op for op, part in zip(ops, _parts(ops), strict=True) if part not in graphs and "all" not in graphs]
     kernels = (step for step in operators.each(operators.steps(job, left)) if isinstance(step, Kernel))
-    alone = sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in kernels)
+    counted = [k for k in kernels if k.name != HEADS]
+    alone = sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in counted)
     return alone + len(set(graphs) & {*_parts(ops), "all"})
 
 
