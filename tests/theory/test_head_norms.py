@@ -7,6 +7,7 @@ from simulator.model.tensors import kept
 from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
+from simulator.training.pass_costs import _launched
 from simulator.training.step import Kernel
 from tests import jobs
 
@@ -40,3 +41,9 @@ def test_queries_and_keys_are_copied_and_normed() -> None:
 @pytest.mark.parametrize(("name", "normed"), [("megatron-core", False), ("maxtext", True)])
 def test_models_without_norms_and_compilers_do_not(name: str, normed: bool) -> None:
     assert kernels(job(name, normed=normed), "head norms") == []
+
+
+def test_the_host_takes_no_longer_for_them() -> None:
+    """Host times of layers were chosen on steps in which they ran."""
+    counts = [_launched(one, operators.layer_ops(one, one.model.kinds[0])) for one in (job(), job(normed=False))]
+    assert counts[0] == counts[1] > 0
