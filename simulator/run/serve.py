@@ -93,14 +93,18 @@ class ServingRun:
 
 
 def serve(
-    scenario: ServingScenario, *, leap: bool | None = None, progress: Callable[[int], None] | None = None
+    scenario: ServingScenario,
+    *,
+    leap: bool | None = None,
+    progress: Callable[[int], None] | None = None,
+    links: bool = True,
 ) -> Result:
     """Simulate a serving scenario.
 
-    `leap` overrides the scenario's. Raises InputError for what cannot be simulated; a model that does not fit into its
-    devices is a Result with `feasible` False.
+    `leap` overrides the scenario's; without `links` the Result leaves out what they carried. Raises InputError for what
+    cannot be simulated; a model that does not fit into its devices is a Result with `feasible` False.
     """
-    return gather(run_serving(scenario, leap=leap, progress=progress))
+    return gather(run_serving(scenario, leap=leap, progress=progress), links)
 
 
 def run_serving(

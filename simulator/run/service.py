@@ -75,8 +75,8 @@ STEADY = 0.3
 """Share of the last queue that must have been there a quarter of the time before the last arrival."""
 
 
-def gather(run: "ServingRun") -> Result:
-    """The Result of a run."""
+def gather(run: "ServingRun", links: bool = True) -> Result:
+    """The Result of a run; without `links` nothing is said of what links carried, which takes time to add up."""
     fits = all(system.cost.fits for system in run.systems)
     if run.condensing is not None:
         run.condensing.finish()
@@ -100,7 +100,7 @@ def gather(run: "ServingRun") -> Result:
         comparisons=comparisons,
         feasible=served,
         service=service,
-        links=() if service is None or run.condensing is not None else serving_links(run, service),
+        links=() if service is None or run.condensing is not None or not links else serving_links(run, service),
         warnings=(
             *((close,) if close else ()),
             *run.workload.warnings,

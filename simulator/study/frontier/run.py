@@ -5,7 +5,9 @@ from math import isfinite
 
 from simulator.errors import InputError
 from simulator.results.infeasibility import infeasibility, reason
-from simulator.run.dispatch import simulate
+from simulator.results.result import Result
+from simulator.run.serve import serve
+from simulator.specs.scenario import ServingScenario
 from simulator.study.frontier.options import Base, serving
 from simulator.study.plan.load import load
 from simulator.study.plan.plan import slo_of
@@ -58,11 +60,16 @@ def run(task: Task) -> Outcome:
     """Simulate a task."""
     try:
         scenario = serving(task.base, (*task.overrides, f"requests.count={task.requests}"))
-        return _outcome(probe(simulate, load(scenario).at(task.rate), slo_of(scenario), task.rate))
+        return _outcome(probe(_simulate, load(scenario).at(task.rate), slo_of(scenario), task.rate))
     except CannotRun as error:
         return Outcome(infeasibility(error.result), reason(error.result))
     except InputError as error:
         return Outcome("refused", " ".join(str(error).split()))
+
+
+def _simulate(scenario: ServingScenario) -> Result:
+    """The Result of a scenario but its links, of which frontiers say nothing."""
+    return serve(scenario, links=False)
 
 
 def _outcome(found: Probe) -> Outcome:

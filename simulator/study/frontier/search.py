@@ -21,6 +21,7 @@ from simulator.specs.scenario import ServingScenario
 from simulator.study.executors import processes
 from simulator.study.frontier.options import Base, Measured, Option, measure
 from simulator.study.frontier.run import Outcome, Task, run
+from simulator.study.frontier.seen import Seen
 from simulator.study.frontier.space import Structure, aggregated, meshes
 from simulator.study.frontier.table import table
 from simulator.study.frontier.tally import Counts, Settings, tally
@@ -35,18 +36,20 @@ RATIO = 2.0**0.5
 """Of neighbouring rates of the first pass."""
 FINER = (2.0**0.125, 2.0**0.25, 2.0**0.375)
 """Times the largest rate of the first pass that is carried: the rates of the second."""
-TOGETHER = 4
+TOGETHER = 2
 """Structures that are simulated before it is looked again which are worth it."""
 WAVES = 6.0
 """Times what a request takes for which requests come."""
 MARGIN = 0.01
 """Share by which a bound must be above what was found to be worth a simulation."""
-PATIENCE = 2
+PATIENCE = 1
 """Times in a row that nothing better is found at a rate, after which the rest is taken to be as likely as it looks."""
 LONGER = 4
 """Times as many requests in the run that confirms a winner whose run was short, where requests are not of a trace."""
 CONFIRMED = 3
 """Runs to confirm winners, at most."""
+_LOOKED_AT = 256
+"""Rows at a time of which the next ones to simulate are chosen."""
 NEAREST = 4
 """Structures that are tried one request at a time where no rate meets the objectives."""
 
@@ -173,6 +176,7 @@ class _Search:
         self.options = [one for mesh in measured for one in mesh.options]
         self.measured = measured
         self.table = table(self.options, devices, settings.apart, settings.together)
+        self.seen = Seen(self.table, self.slo.attainment)
         self.failed = np.full(len(self.table), np.inf)
         """The lowest rate at which it missed."""
         self.longest_s = _longest(self.slo, self.options)
@@ -212,40 +216,80 @@ class _Search:
     def _at(self, rate: float, number: int, levels: int) -> bool:
         """Whether any structure carries a rate; each gets its share of the simulations that are left."""
         bound, guess = self.table.users(rate, self.base.sizes[-1], self.longest_s), self._likely(rate)
+        score, soon = np.where(guess > 0, guess, bound * 1e-6), self.table.soon(rate)
         self.carried |= bound > 0
         quota = max((self.settings.simulations - len(self.found.points)) // (levels - number), 0)
         here = np.zeros(len(self.table), np.bool_)
         best, some, idle = 0.0, 0, 0
         while True:
             worth = (bound > best * (1.0 + MARGIN)) & (self.failed > rate) & ~here
-            hopeful = worth & (guess > best * self.settings.likely) if self.settings.likely else worth
-            rows = _first(np.where(guess > 0, guess, bound * 1e-6), hopeful, TOGETHER)
+            hopeful = worth & self._hopeful(rate, guess, best) if self.settings.likely else worth
+            rows = self._first(score, soon, hopeful, TOGETHER)
             if len(rows) == 0 or some >= quota or (self.settings.likely and best and idle >= PATIENCE):
                 self.found.exhausted |= len(rows) > 0 and some >= quota
                 break
             some, before = some + len(rows), best
             for row, point in zip(rows, self._simulate(rows, rate), strict=True):
                 here[row] = self.tried[row] = True
-                self._note(row, point)
+                self._note(row, point, float(guess[row]))
                 best = max(best, point.per_user) if point.outcome.meets else best
             idle = 0 if best > before * (1.0 + MARGIN) else idle + 1
         self.open |= worth
-        self._other_kind(here, guess, rate)
+        if self.settings.likely:
+            best = self._bold(bound, soon, rate, best, here)
+        self._other_kind(here, guess, soon, rate)
         return best > 0
 
-    def _note(self, row: int, point: Point) -> None:
+    def _bold(self, bound: Floats, soon: Floats, rate: float, best: float, here: Bools) -> float:
+        """Tokens per second and user of the best one, where some are tried whose first tokens the guess has late."""
+        guess = self.table.likely(rate, self.slo.ttft, self.slo.tpot, bold=True)
+        while len(self.found.points) < self.settings.simulations:
+            able = (bound > best * (1.0 + MARGIN)) & (self.failed > rate) & ~here & self._hopeful(rate, guess, best)
+            rows = self._first(guess, soon, able & (self.seen.corrected(guess) > best), 1)
+            if not rows:
+                return best
+            here[rows] = self.tried[rows] = True
+            (point,) = self._simulate(rows, rate)
+            self._note(rows[0], point, 0.0)
+            if not (point.outcome.meets and point.per_user > best * (1.0 + MARGIN)):
+                return max(best, point.per_user) if point.outcome.meets else best
+            best = point.per_user
+        return best
+
+    def _hopeful(self, rate: float, guess: Floats, best: float) -> Bools:
+        """What neither the guess nor structures that share a side put behind the best one."""
+        able = self.seen.hopeful(rate) & (self.seen.corrected(guess) > best * self.settings.likely)
+        return able & (self.seen.at_most(rate) > best * (1.0 + MARGIN))
+
+    def _first(self, score: Floats, soon: Floats, among: Bools, number: int) -> list[int]:
+        """Rows with the highest scores, of equal ones that with the soonest first token; decode sides once each."""
+        rows = np.flatnonzero(among)
+        rows = rows[np.lexsort((soon[rows], -score[rows]))]
+        if not self.settings.likely:
+            return [int(row) for row in rows[:number]]
+        found: dict[tuple[int, int, int], int] = {}
+        for start in range(0, len(rows), _LOOKED_AT):
+            some = rows[start : start + _LOOKED_AT]
+            for row, side in zip(some.tolist(), self.seen.sides(some), strict=True):
+                found.setdefault(side, row)
+                if len(found) == number:
+                    return list(found.values())
+        return list(found.values())
+
+    def _note(self, row: int, point: Point, guess: float) -> None:
+        self.seen.note(row, point.rate, point.outcome, point.per_user, guess)
         if not point.outcome.meets:
             self.failed[row] = min(self.failed[row], point.rate)
 
-    def _other_kind(self, here: Bools, guess: Floats, rate: float) -> None:
+    def _other_kind(self, here: Bools, guess: Floats, soon: Floats, rate: float) -> None:
         """Simulate the likely best of the kind of systems of which none was, so that both can be compared."""
         apart = self.table.prefill >= 0
         for kind in (apart, ~apart):
             if here.any() and not (here & kind).any():
-                rows = _first(guess, kind & (self.failed > rate) & (guess > 0), 1)
+                rows = self._first(guess, soon, kind & (self.failed > rate) & (guess > 0), 1)
                 for row, point in zip(rows, self._simulate(rows, rate), strict=True):
                     self.tried[row] = True
-                    self._note(row, point)
+                    self._note(row, point, float(guess[row]))
 
     def confirm(self) -> None:
         """Run the winner for longer where its run is short, until one stands; and the next one at the winner's rate."""
@@ -322,11 +366,3 @@ def _longest(slo: Slo, options: Sequence[Option]) -> float:
     if slo.ttft is not None and slo.tpot is not None:
         return slo.ttft + slo.tpot * tokens
     return max((2.0 * (one.ceiling.ttft_token + float(one.ceiling.step[-1]) * tokens) for one in options), default=0.0)
-
-
-def _first(score: Floats, among: Bools, number: int) -> list[int]:
-    """Rows with the highest scores, of equal ones the first."""
-    rows = np.flatnonzero(among)
-    if len(rows) > number:
-        rows = rows[np.argsort(-score[rows], kind="stable")[:number]]
-    return [int(row) for row in rows]

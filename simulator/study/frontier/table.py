@@ -20,6 +20,11 @@ _HURRIED = 1.5
 """Times the mean time to first token that the wanted share of requests keeps to, as a rule."""
 _SLACK = 1.15
 """Times an objective up to which a guess is not trusted that it is missed."""
+_OVERLOADED = 1.2
+"""Times the prompts that a worker can likely work on up to which a guess is not trusted that their queue never ends."""
+_ENDLESS_S = 1e6
+"""Seconds that stand for a queue of prompts without an end, times how often too many they are."""
+_SAME = 1e-9
 _ROOM = 2.0
 """Times the likely decodes at once from which on a limit of sequences is taken to change nothing."""
 
@@ -63,8 +68,11 @@ class Table:
                 found[mine] = np.where(place >= len(one.means), 0.0, ends[np.maximum(place - 1, 0)])
         return np.where(self.capacity >= rate * filled, found, 0.0)
 
-    def likely(self, rate: float, ttft: float | None, tpot: float | None) -> Floats:
-        """Tokens per second and user that each is likely to reach at a rate; 0 where an objective is likely missed."""
+    def likely(self, rate: float, ttft: float | None, tpot: float | None, bold: bool = False) -> Floats:
+        """Tokens per second and user that each is likely to reach at a rate; 0 where an objective is likely missed.
+
+        `bold`: first tokens are only late where prompts come much faster than they can be worked on.
+        """
         found = np.zeros(len(self))
         for number, rows in self._decoders():
             one, own = self.options[number].ceiling.guess, self.options[number].worker
@@ -73,9 +81,17 @@ class Table:
                 rates, gaps = (one.rate, one.gap) if alone else (one.decode_rate, one.decode_gap)
                 gap, decodes = np.interp(each, rates, gaps), np.interp(each, rates, one.decodes)
                 good = (each <= rates[-1]) & (decodes <= own.sequences) & (tpot is None or gap <= _SLACK * tpot)
-                good &= self._first(each, mine, alone) * _HURRIED <= (np.inf if ttft is None else ttft)
+                limit = _OVERLOADED * _ENDLESS_S if bold or ttft is None else ttft / _HURRIED
+                good &= self._first(each, mine, alone) <= limit
                 good &= self._bind(number, decodes)
                 found[mine] = np.where(good, 1.0 / gap, 0.0)
+        return found
+
+    def soon(self, rate: float) -> Floats:
+        """Likely mean seconds to the first token of each at a rate, above `_ENDLESS_S` where prompts come too fast."""
+        found = np.zeros(len(self))
+        for mine, alone in self._parted(np.arange(len(self))):
+            found[mine] = self._first(self._each(rate, mine), mine, alone)
         return found
 
     def _bind(self, number: int, decodes: Floats) -> Bools:
@@ -104,10 +120,9 @@ class Table:
         numbers = self.decode[rows] if alone else self.prefill[rows]
         asked = each if alone else each * self.decodes[rows] / self.prefills[rows]
         first, taken = self.prompts
-        busy = np.minimum(asked * taken[numbers], 1.0)
-        with np.errstate(divide="ignore"):
-            waiting = taken[numbers] * busy / (2.0 * (1.0 - busy))
-        return np.asarray(first[numbers] + waiting, dtype=np.float64)
+        busy = asked * taken[numbers]
+        waiting = taken[numbers] * busy / (2.0 * np.maximum(1.0 - busy, _SAME))
+        return np.where(busy < 1.0, first[numbers] + waiting, _ENDLESS_S * busy)
 
     @cached_property
     def prompts(self) -> tuple[Floats, Floats]:

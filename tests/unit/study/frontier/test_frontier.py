@@ -107,6 +107,19 @@ def test_no_simulation_is_above_the_bound_of_its_structure(
 
 
 @pytest.mark.slow
+def test_what_is_left_as_unlikely_loses_no_point_of_the_front() -> None:
+    """With guesses, and with what simulations say of each other, at each rate within 2 % of simulating everything."""
+    base, found = small(DENSE, COMMON, Settings(simulations=60, levels=3, confirm=False))
+    structures = everything(base)
+    assert found.counts.all == len(structures)
+    assert found.counts.simulated < len(structures) / 2
+    for rate in found.rates:
+        able = [one.per_user for one in brute_force(base, rate, structures) if one.outcome.meets]
+        mine = [one.per_user for one in found.points if one.rate == rate and one.outcome.meets]
+        assert max(mine, default=0.0) >= max(able, default=0.0) / 1.02
+
+
+@pytest.mark.slow
 def test_the_guess_finds_the_winner_of_everything_with_fewer_simulations() -> None:
     _, whole = small(DENSE, COMMON)
     _, quick = small(DENSE, COMMON, Settings(simulations=60, levels=6))
