@@ -239,7 +239,8 @@ def _tiers(
     homes = [(system, i) for system in systems for i in range(system.replicas)]
     tiers = Tiers(site.clock, site.fabric)
     for replica, (system, i) in zip(replicas, homes, strict=True):
-        if system.kv_cache.tiers and replica.blocks.cache is not None:
+        own = replica.blocks
+        if system.kv_cache.tiers and (own.cache is not None or own.chunks is not None):
             assert system.model is not None
             tiers.attach(replica, system, i, system.kv_cache, system.model.layers)
         if asked is not None:

@@ -202,7 +202,7 @@ class KvCache(Spec):
     more."""
     tiers: tuple[CacheTier, ...] = Field(default=(), max_length=8, exclude_if=lambda tiers: not tiers)
     """Memories below the devices' in which shared blocks stay, the nearest first, as `{name: host, capacity: 500 GB}`;
-    needs `prefix_caching`."""
+    needs `prefix_caching`, or `chunks`, which then stay in them."""
     loads: TierLoads = Field(default=TierLoads.model_construct(), exclude_if=lambda rules: rules == TierLoads())
     """How blocks come back from `tiers`."""
     chunks: ChunkReuse | None = Field(default=None, exclude_if=lambda chunks: chunks is None)
@@ -213,10 +213,10 @@ class KvCache(Spec):
         names = [tier.name for tier in self.tiers]
         if len(set(names)) < len(names):
             raise ValueError("tiers have different names")
-        if self.tiers and self.prefix_caching == "none":
+        if self.tiers and self.prefix_caching == "none" and self.chunks is None:
             raise ValueError("`tiers` keep what prompts share: write `prefix_caching: block` (or `radix`)")
-        if self.chunks is not None and (self.tiers or (self.prefix_caching or "none") != "none"):
-            raise ValueError("`chunks` are reused in place of prefixes: leave `prefix_caching` and `tiers` out")
+        if self.chunks is not None and (self.prefix_caching or "none") != "none":
+            raise ValueError("`chunks` are reused in place of prefixes: leave `prefix_caching` out")
         return self
 
 

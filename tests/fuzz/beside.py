@@ -78,3 +78,21 @@ def models(document: dict[str, Any], random: Random) -> None:
     rules |= some(random, {"judge": ("0 s", "20 ms", "10 s")})
     rules |= some(random, {"pipelines": ({"large": {"prompt": 2.5, "output": 0.5}},)}, 0.2)
     system["models"] = rules
+
+
+def chunks(document: dict[str, Any], random: Random) -> None:
+    """Retrieved chunks, in memory that is set aside, and tiers below it."""
+    asked, cache = document["requests"], document["serving"].setdefault("kv_cache", {})
+    each = random.choice((1, 3, 8))
+    asked["chunks"] = {"tokens": random.choice((1, 100, 512)), "each": each, "of": random.choice((2 * each, 50))}
+    asked["chunks"] |= some(random, {"zipf": (0.0, 1.0)})
+    cache["chunks"] = {
+        "capacity": random.choice(("1 B", "300 MB", "10 GB")),
+        "recompute": random.choice((0.0, 0.3, 1.0)),
+    }
+    if random.random() < 0.6 and "tiers" not in cache:
+        rest = {"write": ("back",), "eviction": ("lfu", "fifo"), "latency": ("1 ms",)}
+        host = {"name": "host", "capacity": random.choice(("1 MB", "200 MB", "5 GB"))} | some(random, rest)
+        drives = {"name": "ssd", "capacity": "50 GB", "bandwidth": random.choice(("100 MB/s", "6 GB/s"))}
+        cache["tiers"] = random.choice(([host], [drives], [host, drives | some(random, rest)]))
+    cache |= some(random, {"loads": ({"layered": True}, {"when": "faster"}, {"least": 600})}, 0.5)

@@ -280,8 +280,9 @@ _MADE: Mapping[str, Any] = {
     "batches": beside.batches,
     "links": beside.links,
     "models": beside.models,
+    "chunks": beside.chunks,
 }
-_WEIGHTS = (4, 1, 6, 3, 4, 3, 3, 2, 4, 3, 2, 4)
+_WEIGHTS = (4, 1, 6, 3, 4, 3, 3, 2, 4, 3, 2, 4, 3)
 
 
 def _checked(document: dict[str, Any], files: dict[str, bytes], random: Random) -> Input:

@@ -18,6 +18,7 @@ from simulator.fabric import Fabric
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.serving.costs.streaming import HOST_LINK, loaded
 from simulator.serving.costs.streaming import rate as loading_rate
+from simulator.serving.replica.chunk_loads import ChunkLoads
 from simulator.serving.replica.loads import KvLoads, LoadRules, Tier
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.weight_loads import WeightLoads
@@ -51,12 +52,12 @@ class Tiers:
     """(what was asked for, the memory, bytes and tokens of one of its identities) of all, shared ones once."""
 
     def attach(self, replica: Replica, system: "System", number: int, cache: KvCache, layers: int) -> None:
-        """Give the replica, which keeps prefixes and is the pool's of this number, its tiers that hold a block."""
-        kept = replica.blocks.cache
-        assert kept is not None
-        size = kept.blocks * replica.blocks.size * replica.blocks.memory.token_bytes
+        """Give the replica, which keeps prefixes or chunks and is the pool's of this number, its tiers that hold a
+        block."""
+        own, kept, chunks = replica.blocks, replica.blocks.cache, replica.blocks.chunks
+        tokens = chunks.tokens if chunks is not None else 0 if kept is None else kept.blocks * own.size
         made = []
-        stores = [self._store(spec, size, kept.blocks * replica.blocks.size) for spec in cache.tiers]
+        stores = [self._store(spec, tokens * own.memory.token_bytes, tokens) for spec in cache.tiers]
         holding = [(spec, store) for spec, store in zip(cache.tiers, stores, strict=True) if store.capacity]
         for place, (spec, store) in enumerate(holding):
             read, write, demote = (self._way(spec, replica, system, number, way) for way in ("read", "write", "demote"))
@@ -66,8 +67,12 @@ class Tiers:
         if not made:
             return
         rules = LoadRules(cache.loads.when == "faster", cache.loads.least, layers if cache.loads.layered else 1)
-        loads = replica.loads = KvLoads(replica, made, rules)
-        replica.blocks.computed, kept.dropped = loads.computed, loads.dropped
+        if chunks is not None:
+            replica.loads = ChunkLoads(replica, chunks, made, rules)
+            chunks.computed, chunks.dropped = replica.loads.computed, replica.loads.dropped
+        elif kept is not None:
+            replica.loads = KvLoads(replica, made, rules)
+            own.computed, kept.dropped = replica.loads.computed, replica.loads.dropped
 
     def host_path(self, replica: Replica, system: "System", latency: float, storage: float | None = None) -> Path:
         """From the host of a replica to its devices, over what loads from tiers use too; with `storage`, from a disk of
@@ -196,7 +201,7 @@ def _used(stores: Sequence[tuple[CacheTier, TierStore, float, int]]) -> CacheTie
 
 def check(cache: KvCache, caching: str, path: str, node: Node, replicas: int, devices: int) -> None:
     """InputError, at `path`, for tiers that a pool of so many replicas of so many devices cannot have on its nodes."""
-    if cache.tiers and caching == "none":
+    if cache.tiers and caching == "none" and cache.chunks is None:
         message = "tiers keep what prompts share, and this stack or model keeps no prefixes"
         raise InputError(Problem(message, path=f"{path}.tiers", hint="write `prefix_caching: block` beside them"))
     for i, tier in enumerate(cache.tiers):

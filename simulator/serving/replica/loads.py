@@ -53,7 +53,7 @@ class LoadRules:
 
 
 @dataclass(slots=True)
-class _Load:
+class Load:
     """A request whose blocks are on their way."""
 
     pinned: Sequence[int]
@@ -93,7 +93,7 @@ class KvLoads:
         """Waiting requests for which the tiers have been looked at."""
         self._promised: dict[int, int] = {}
         """Blocks, out of the available ones, that requests with loads will take when they are admitted."""
-        self._loading: dict[int, _Load] = {}
+        self._loading: dict[int, Load] = {}
         self._reading: set[Running] = set()
         self._writing: dict[Running, tuple[TierStore, Sequence[int]]] = {}
         """Bytes on their way, and where to and which blocks they are."""
@@ -150,7 +150,7 @@ class KvLoads:
             self._looked.discard(request)
             return
         own.take(found * cache.blocks)
-        self._start(request, _Load(pinned, parts, self.replica.agenda.now, sum(map(bool, parts))), ticks)
+        self._start(request, Load(pinned, parts, self.replica.agenda.now, sum(map(bool, parts))), ticks)
 
     def _parts(self, sought: Sequence[int]) -> list[list[int]]:
         """Identities by the first tier that holds each, up to the first that none holds."""
@@ -165,7 +165,7 @@ class KvLoads:
                 break
         return parts
 
-    def _start(self, request: int, load: _Load, ticks: int) -> None:
+    def _start(self, request: int, load: Load, ticks: int) -> None:
         """Let the bytes move, those of all tiers beside each other."""
         replica, cache = self.replica, self.replica.blocks.cache
         assert cache is not None
@@ -216,13 +216,9 @@ class KvLoads:
         load.left -= 1
         if load.left:
             return
-        own = replica.blocks
-        assert own.cache is not None
         del self._loading[request]
-        identities = load.identities
-        own.give_back((len(identities) - own.cache.adopt(identities)) * own.cache.blocks)
-        own.cache.unpin(load.pinned)
-        self._promised[request] = own.whole(request)
+        self._settle(request, load)
+        self._promised[request] = replica.blocks.whole(request)
         self.waits.append(replica.agenda.now - load.begin)
         for place in range(1, len(self.tiers)):
             if load.parts[place]:
@@ -231,6 +227,21 @@ class KvLoads:
                         self._hold(upper, load.parts[place])
         replica.queue.set_back(request)
         replica.wake()
+
+    def _settle(self, request: int, load: Load) -> None:
+        """What was loaded is in the memory of the devices."""
+        own = self.replica.blocks
+        assert own.cache is not None
+        identities = load.identities
+        own.give_back((len(identities) - own.cache.adopt(identities)) * own.cache.blocks)
+        own.cache.unpin(load.pinned)
+
+    def _drop(self, request: int, load: Load) -> None:
+        """What is on its way does not come."""
+        own = self.replica.blocks
+        assert own.cache is not None
+        own.cache.unpin(load.pinned)
+        own.give_back(len(load.identities) * own.cache.blocks)
 
     def admitted(self, request: int) -> None:
         """A request starts: it holds the blocks that it takes itself."""
@@ -242,8 +253,7 @@ class KvLoads:
     def forget(self) -> list[int]:
         """The memory of the devices is lost, and that of tiers that do not survive: what is on its way stops. Requests
         whose blocks were on their way."""
-        agenda, own = self.replica.agenda, self.replica.blocks
-        assert own.cache is not None
+        agenda = self.replica.agenda
         for running in (*self._reading, *self._writing):
             agenda.stop(running)
         for store, identities in self._writing.values():
@@ -251,9 +261,8 @@ class KvLoads:
         self._reading.clear()
         self._writing.clear()
         lost = list(self._loading)
-        for load in self._loading.values():
-            own.cache.unpin(load.pinned)
-            own.give_back(len(load.identities) * own.cache.blocks)
+        for request, load in self._loading.items():
+            self._drop(request, load)
         self._loading.clear()
         self._looked.clear()
         self._promised.clear()
