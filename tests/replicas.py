@@ -71,6 +71,10 @@ class Price:
     speculation: Speculation | None = None
     drafting: None = None
 
+    @property
+    def plain(self) -> bool:
+        return not (any(self.beside) or self.launched or self.launch or self.expert) and self.speculation is None
+
     def rows(self, tokens: int, sampled: int) -> int:
         return self.row * tokens + self.sample * sampled
 

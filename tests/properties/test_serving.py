@@ -15,6 +15,7 @@ from simulator.results.service import FINISHED
 from simulator.run.served.rows import iterations_of
 from simulator.serving.fleet.router import ROUTERS
 from simulator.serving.policies import POLICIES, Policy
+from simulator.serving.replica import batch
 from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import ANY, NEVER, Workload
 from tests.effort import simulations
@@ -113,6 +114,28 @@ def test_fast_forward_changes_nothing(policy: str, data: st.DataObject) -> None:
     check(stepping)
     for one, other in zip(forwarded.replicas, stepping.replicas, strict=True):
         assert usage(one) == pytest.approx(usage(other), rel=1e-12)
+
+
+@simulations(60)
+@given(data=st.data())
+def test_iterations_in_one_go_change_nothing(data: st.DataObject) -> None:
+    """A replica on which nothing but prompts and decodes takes time, and the same by the steps of any replica."""
+    usual = {"stages": st.just(1), "decoders": st.just(0), "poll": st.just(1), "ahead": st.just(False)}
+    usual |= {"handling": st.just(0), "reads_once": st.just(False), "price": st.sampled_from((Price(), FLAT))}
+    workload = data.draw(workloads())
+    setting = data.draw(systems(POLICIES.names(), **{name: data.draw(drawn) for name, drawn in usual.items()}))
+    fast_forward = data.draw(st.booleans())
+    short = run(workload, setting, fast_forward)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(batch, "is_plain", lambda _: False)
+        long = run(workload, setting, fast_forward)
+    same(short, long)
+    assert gaps(short) == gaps(long)
+    assert short.agenda.events == long.agenda.events
+    for one, other in zip(short.replicas, long.replicas, strict=True):
+        assert one.record.log == other.record.log and one.record.busy == other.record.busy
+        assert usage(one) == usage(other)
+    check(short)
 
 
 def test_room_that_is_taken_while_a_stretch_passes_a_boundary_counts_from_its_next_iteration() -> None:

@@ -116,6 +116,13 @@ class StageCost:
     _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
     _exchanges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({0: 0}, {0: 0}))
 
+    @property
+    def plain(self) -> bool:
+        """Whether an iteration takes no more than its rows, its attention and the host before it."""
+        beside = (self.overlap, self.remote, self.speculation, self.drafting, self.launching)
+        ahead = any(self.ahead_ticks) or self.launch_ticks[0] or self.stream_ticks
+        return not ahead and all(one is None for one in beside)
+
     def rows(self, tokens: int, sampled: int) -> int:
         """Ticks of everything that depends on the rows of the pass; the output head for `sampled` of them."""
         try:

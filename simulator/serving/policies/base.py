@@ -93,6 +93,12 @@ class Policy(ABC):
         """Prompts under way first, then waiting ones, in their order while slots, tokens and blocks last."""
         size, by_piece, remaining = view.block_size, view.reserve == "chunk", view.remaining
         partial, waiting, running, room, closed = view.counts()
+        if (
+            partial
+            and remaining(partial[0]) >= budget > 0
+            and (not by_piece or room >= budget // size + 2 + view.state_blocks)
+        ):
+            return ((partial[0], budget),)  # one piece that takes it all, and for which there is room in any case
         slots = self.rules.max_sequences - running
         # Whatever is chosen then fits: each piece takes two blocks and a state at most beside those that it fills.
         plenty = by_piece and not view.shares

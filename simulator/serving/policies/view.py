@@ -138,12 +138,12 @@ class View:
     def counts(self) -> tuple[Sequence[int], int, int, int, bool]:
         """(prompts under way, how many requests wait, `running`, `free_blocks`, `closed`) at one go, for `fill`."""
         batch = self._batch
-        partial, decodes, blocks = batch.partial, batch.decodes, batch.replica.blocks
-        free = blocks.free if blocks.plain else blocks.available()
-        if decodes.n:
-            free -= decodes.need()
-        running = decodes.n + len(partial) + decodes.rows
-        return partial, len(batch.replica.queue.waiting), running, free, batch.closed
+        partial, decodes, replica = batch.partial, batch.decodes, batch.replica
+        blocks, n = replica.blocks, decodes.n
+        free = blocks.free if blocks.cache is None and blocks.spare is None else blocks.available()
+        if n:
+            free -= decodes.counts[-decodes.iteration % len(decodes.counts)]  # `need`, without the call
+        return partial, len(replica.queue.waiting), n + len(partial) + decodes.rows, free, batch.closed
 
 
 def view(batch: "Batch") -> View:

@@ -12,6 +12,7 @@ from simulator.serving.policies.base import NOTHING, Chunks
 from simulator.serving.policies.view import view
 from simulator.serving.replica.decodes import Decodes
 from simulator.serving.replica.fast_forward import DecodeLine, Stretch
+from simulator.serving.replica.plain import is_plain, run
 from simulator.serving.replica.speculation import SpeculatingDecodes, Yields
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class Work:
     def begin(self, chunks: Chunks, remaining: "Column", padded: bool = False) -> None:
         """Work on these pieces; `remaining` are tokens of prompts by request."""
         self.chunks = chunks
+        if len(chunks) == 1 and not padded:
+            ((request, self.tokens),) = chunks
+            self.ended, self.filled = int(remaining[request] == self.tokens), 0
+            return
         tokens = ended = 0
         for request, chunk in chunks:
             tokens += chunk
@@ -89,6 +94,7 @@ class Batch:
         "held",
         "line",
         "partial",
+        "plain",
         "replica",
         "speculates",
         "stretch",
@@ -116,6 +122,8 @@ class Batch:
         self.held = False
         """Whether the policy holds prompts back and wants to be asked again after the iteration."""
         self.appointment: Appointment | None = None
+        self.plain: bool | None = None
+        """Whether nothing but prompts and decodes takes time; None before it first runs."""
         self.view = view(self)
         """What the policy sees."""
 
@@ -146,6 +154,9 @@ class Batch:
         """The iteration, or the stretch, is over."""
         if appointment is not self.appointment:
             return
+        if self.plain:
+            run(self, ended=True)
+            return
         loads = self.replica.weight_loads
         if loads is not None and loads.holds():
             return
@@ -160,7 +171,16 @@ class Batch:
         """Choose what to do next and start it, or go idle; nothing where what it had was lost since."""
         if appointment is not None and appointment is not self.appointment:
             return
-        replica, decodes, now = self.replica, self.decodes, self.agenda.now
+        if self.plain is None:
+            self.plain = is_plain(self)
+        if self.plain:
+            run(self, ended=False)
+        else:
+            self.begin_any(self.agenda.now)
+
+    def begin_any(self, now: int) -> None:
+        """Choose what to do next and start it, whatever the replica has."""
+        replica, decodes = self.replica, self.decodes
         queue, blocks = replica.queue, replica.blocks
         if replica.group is not None and replica.group.waits(self):
             return
@@ -188,18 +208,23 @@ class Batch:
             chunks, decoding, held = replica.policy.decide(self.view)
             self.blocked = not chunks and not self.closed and not held
         if not chunks and not decodes.n:
-            if len(self.partial) > 1 and replica.policy.grows:  # they keep each other from the memory they need
-                replica.preempt(self)
-                self.begin(None)
-            elif self._shed():
-                self.begin(None)
-            elif not self._train(now):
-                self._go_idle()
+            self.stand_by(now)
             return
         if chunks:
             replica.admit(self, chunks, now)
         self.held = held
         self._start(chunks, decodes.n > 0 and (decoding or not chunks), need, extra, now)
+
+    def stand_by(self, now: int) -> None:
+        """There is nothing to run: make room for what waits, train, or go idle."""
+        replica = self.replica
+        if len(self.partial) > 1 and replica.policy.grows:  # they keep each other from the memory they need
+            replica.preempt(self)
+            self.begin(None)
+        elif self._shed():
+            self.begin(None)
+        elif not self._train(now):
+            self._go_idle()
 
     def _shed(self) -> bool:
         """Nothing can run: whether adapters of requests that wait made room."""
@@ -276,7 +301,7 @@ class Batch:
                 and not meets
                 and (settled or not self.blocked)
             ):
-                self._fast_forward(need)
+                self.fast_forward(need)
                 if stretch.count > 1 and replica.group is None:
                     span = stretch.lasts(stretch.count)
         if replica.group is not None:
@@ -369,7 +394,7 @@ class Batch:
 
     # Fast-forward ---------------------------------------------------------------------------------------------------
 
-    def _fast_forward(self, taken: int) -> None:
+    def fast_forward(self, taken: int) -> None:
         """Go on to the iteration in which the first member is done, as far as blocks and the line of decodes go.
 
         `taken` blocks were taken for the first iteration already.
@@ -468,7 +493,7 @@ class Batch:
             replica.record.note(self, now, replica.policy.grows, replica.stages.turns)
         if work.decoding:
             for request in decodes.advance(self.stretch.count, now):
-                self._finish(request, now)
+                self.finish(request, now)
             if decodes.rows and not decodes.n and not self.partial:
                 for request in decodes.dismiss():
                     replica.finish(request, now)
@@ -481,7 +506,7 @@ class Batch:
                     self.partial.remove(request)
                     replica.prompt_done(self, request, now)
 
-    def _finish(self, request: int, now: int) -> None:
+    def finish(self, request: int, now: int) -> None:
         """A member has its last token."""
         replica, ledger = self.replica, self.replica.ledger
         ledger.done[request] = ledger.output[request]

@@ -87,6 +87,11 @@ class Decodes:
         self.last = now
         if self.fresh:
             self.fresh.clear()
+        return self.over_by(iteration)
+
+    def over_by(self, iteration: int) -> list[int]:
+        """Requests whose last iteration is that one, or was before it, in the order of their ends; they are members no
+        more."""
         ends, members, done = self.ends, self.members, []
         while ends and ends[0][0] <= iteration:
             end, request = heappop(ends)

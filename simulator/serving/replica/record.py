@@ -18,8 +18,9 @@ Ints = NDArray[np.int64]
 
 COLUMNS = 11
 """Numbers of a row of a replica's log, in the order of `results.Iterations`, and the prompts that end."""
-_packed = Struct(f"{COLUMNS}q").pack
+packed = Struct(f"{COLUMNS}q").pack
 """A row as bytes, which arrays take four times faster than numbers."""
+TOO_LONG = "an iteration lasts longer than the clock counts"
 
 
 class Record:
@@ -115,13 +116,18 @@ class Record:
         _append(self.gap_ticks, np.diff(end))
         _append(self.gap_counts, np.full(count - 1, n))
         if len(self.log) >= self.most:
-            self._full()
+            self.hand_over()
 
     def _write(self, rows: Ints) -> None:
         """Add rows whose gaps are noted."""
         before = len(self.log) // COLUMNS
         _append(self.log, rows)
         self.apart.extend(range(before, before + len(rows)))
+
+    def gaps_apart(self, decodes: "Decodes", end: int) -> None:
+        """Tokens of all members came out at `end`, and the gaps of the last row are not what it says."""
+        self.apart.append(len(self.log) // COLUMNS - 1)
+        self._gaps(decodes, end)
 
     def _gaps(self, decodes: "Decodes", end: int) -> None:
         """Tokens of all members came out at `end`."""
@@ -157,20 +163,20 @@ class Record:
         prompts = work.tokens, len(work.chunks)
         row = (start, count, first, growth, n, *prompts, context, work.used, work.queued, work.ended)
         try:
-            self.log.frombytes(_packed(*row))
+            self.log.frombytes(packed(*row))
         except error:
-            raise OverflowError("an iteration lasts longer than the clock counts") from None
+            raise OverflowError(TOO_LONG) from None
         if count > 1 and grows:
             self.usage.note(count, first, growth, work.used, decodes.iteration, decodes.counts)
         if not turns:
             self.busy += now - start
         if n and (decodes.fresh or decodes.last != start):  # not all have waited for this iteration, and for it only
-            self.apart.append(len(self.log) // COLUMNS - 1)
-            self._gaps(decodes, start + first)
+            self.gaps_apart(decodes, start + first)
         if len(self.log) >= self.most:
-            self._full()
+            self.hand_over()
 
-    def _full(self) -> None:
+    def hand_over(self) -> None:
+        """There are so many rows that they are taken away."""
         assert self.full is not None
         self.full()
 
@@ -205,7 +211,7 @@ class Record:
         _append(self.gap_ticks, spans[1:])
         _append(self.gap_counts, np.full(count - 1, decodes.n))
         if len(self.log) >= self.most:
-            self._full()
+            self.hand_over()
 
 
 def _append(column: "array[int]", values: Ints) -> None:

@@ -310,22 +310,27 @@ class Replica:
     def admit(self, batch: Batch, chunks: Chunks, now: int) -> None:
         """Take memory for what an iteration works on, and the slots of those that start; InputError where there is less
         than the policy has given away."""
-        own, remaining = self.blocks, self.ledger.remaining_tokens
-        held, by_piece = own.held, own.reserve == "chunk"
-        need = 0
-        sound = True
+        own, ledger = self.blocks, self.ledger
+        held, by_piece, need = own.held, own.reserve == "chunk", 0
+        sound, remaining = True, ledger.remaining_tokens
         for request, chunk in chunks:
             if request not in held:
                 need += self._start(batch, request, chunk, now)
-            elif by_piece and (blocks := own.blocks_for(request, chunk)) > 0:
-                held[request] += blocks
-                need += blocks
+            elif by_piece:  # as `blocks_for` says
+                have = held[request] + own.shared[request][1] if own.shared and request in own.shared else held[request]
+                before = ledger.prompt[request] + ledger.done[request] - remaining[request]
+                more = own.state - (-(before + chunk) // own.size) - have
+                if more > 0:
+                    held[request] += more
+                    need += more
             if not 0 < chunk <= remaining[request]:
                 sound = False
-        if not sound or (need > own.free and need > own.available()) or batch.running > self.policy.rules.max_sequences:
+        running = batch.decodes.n + len(batch.partial) + batch.decodes.rows
+        if not sound or (need > own.free and need > own.available()) or running > self.policy.rules.max_sequences:
             message = f"{type(self.policy).__name__} gives away more tokens, blocks or slots than there are: {chunks}"
             raise InputError(Problem(message, path="serving.batching.policy", hint="mend the policy, or write another"))
-        own.take(need)
+        if need:
+            own.take(need)
 
     def _start(self, batch: Batch, request: int, chunk: int, now: int) -> int:
         """A waiting request becomes one under way; blocks that it takes."""
