@@ -126,9 +126,15 @@ def _rates(members: Sequence[Placed]) -> dict[int, float]:
     and on each way to the next one batch."""
     found: dict[int, float] = defaultdict(float)
     asked_by: dict[tuple[int, Sending | None, tuple[int, ...]], list[Use]] = {}
+    seen: set[tuple[tuple[int, Sending | None, tuple[int, ...]], ...]] = set()
     for one in members:
+        groups = list(one.groups())
+        calls = tuple((id(price), send, ranks) for price, send, ranks in groups)
+        if calls in seen:  # another member asks the same of the same links
+            continue
+        seen.add(calls)
         stages: dict[tuple[int, bool, int], float] = defaultdict(float)
-        for price, send, ranks in one.groups():
+        for price, send, ranks in groups:
             if (call := (id(price), send, ranks)) not in asked_by:
                 asked_by[call] = [use for movement in _asked(price, send, ranks, one.runs) for use in movement.uses]
             for use in asked_by[call]:

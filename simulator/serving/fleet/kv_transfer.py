@@ -227,21 +227,21 @@ class KvTransfer:
         while left:
             yield left.pop(self.router([self.decoders[i] for i in left], request, self.choice))
 
-    def _free_by_load(self) -> Sequence[int]:
+    def _free_by_load(self) -> Iterator[int]:
         """Decode replicas with a slot, in the order of `_by_load`."""
-        count = len(self.decoders)
-        turns = ((self.turn + i) % count for i in range(count))
-        free = [i for i in turns if self.decoders[i].has_slot()]
-        return sorted(free, key=lambda i: self.decoders[i].queue.outstanding) if len(free) > 1 else free
+        return (i for i in self._by_load() if self.decoders[i].has_slot())
 
     def _by_load(self) -> Iterator[int]:
         """Decode replicas, the least busy first, of equals that whose turn it is; sorted where that one is full."""
         busy = [replica.queue.outstanding for replica in self.decoders]
         least, count = min(busy), len(busy)
-        first = next((i for i in range(self.turn % count, count) if busy[i] == least), None)
-        first = busy.index(least) if first is None else first
+        turn = self.turn % count
+        try:
+            first = busy.index(least, turn)
+        except ValueError:
+            first = busy.index(least)
         yield first
-        turns = ((self.turn + i) % count for i in range(count))
+        turns = ((turn + i) % count for i in range(count))
         yield from sorted((i for i in turns if i != first), key=busy.__getitem__)
 
     def _done(self, request: int, move: _Move) -> None:

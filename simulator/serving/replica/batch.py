@@ -186,8 +186,9 @@ class Batch:
             return
         if replica.stages.wires is not None and replica.stages.wires.waits(self):
             return
-        if now < replica.stages.gate:
-            self.appointment = self.agenda.at(replica.stages.gate, self.begin)
+        gate = replica.stages.gate if replica.group is None else replica.group.end
+        if now < gate:
+            self.appointment = self.agenda.at(gate, self.begin)
             return
         if replica.intake is not None:
             replica.intake.take(self)

@@ -210,8 +210,6 @@ class Lockstep:
         now = self.agenda.now
         end = self.end = now + span
         self.log.frombytes(_packed(now, end, span, longest, *shared, sent, saved))
-        for stages in self._stages:
-            stages.gate = end
         until, due = self._until, self._due.pop(number, ())
         ending = sorted(seat for seat in due if until[seat] == number and self._here[seat])
         self._ending = [self.members[seat].batches[0] for seat in ending]
@@ -317,8 +315,6 @@ class Lockstep:
         now, late = self.agenda.now, self.late or ()
         self.late, self.end = None, now
         self.log[self.number * COLUMNS + END] = now
-        for member in self.members:
-            member.stages.gate = now
         for batch in self._ending:
             if self._whole[self._seats[batch.replica]]:
                 batch.appointment = self.agenda.at(now, batch.ended)
