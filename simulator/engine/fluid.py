@@ -8,7 +8,7 @@ resources of one phase at a time.
 Left out: rates that vary while a phase runs. See docs/decisions/0003-fluid-sharing.md.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +71,7 @@ class Fluid:
         self.most[resource] = float(capacity) * (1 + SLACK)
         self.speeds.known.clear()
         if self.asked[resource] > least:
-            for user in self.users[resource]:
-                self._settle_later(user)
+            self._settle_later(self.users[resource])
 
     def start(self, phases: tuple[Phase, ...], finished: Callable[[], None], label: Hashable = None) -> Running:
         """Begin an activity now (see `speeds.phases`); `finished` is called at its end, `label` is for the record."""
@@ -131,7 +130,7 @@ class Fluid:
             running.unhindered()
             self._watch((running,))
         elif not running.needs.single or not self._beside_reserved(running.needs.uses[0].resource):
-            self._settle_later(running)
+            self._settle_later((running,))
 
     def _leave(self, running: Running) -> None:
         """Take an activity off its resources; those that it may have slowed must be solved again."""
@@ -146,7 +145,7 @@ class Fluid:
             before = asked[resource]
             asked[resource] = before - rate if users else 0.0  # so that rounding does not pile up
             if users and before > most[resource] and not self._beside_reserved(resource):
-                self._settle_later(*users)
+                self._settle_later(users)
 
     def _beside_reserved(self, resource: int) -> bool:
         """Whether a resource has one user beside those that reserved their part of it, which then works with the rest.
@@ -177,13 +176,12 @@ class Fluid:
         running.proceed(int(self.env._now), speed)
         self._watch((running,))
 
-    def _settle_later(self, *users: Running) -> None:
+    def _settle_later(self, users: Iterable[Running]) -> None:
         """Solve them at the end of this instant, when all that happens in it has happened."""
         if not self.dirty:
             heappush(self.queue, (int(self.env._now), NORMAL, next(self.number), Appointment(self._settle)))
             self.events += 1
-        for running in users:
-            self.dirty[running] = None
+        self.dirty.update(dict.fromkeys(users))
 
     def _settle(self, _: object) -> None:
         """Solve every component that changed."""
@@ -263,7 +261,7 @@ class Fluid:
                 else:
                     left.append(running)
         if left:
-            self._settle_later(*left)
+            self._settle_later(left)
 
     def _end(self, running: Running) -> None:
         """A phase is over."""

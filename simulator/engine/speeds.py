@@ -60,13 +60,14 @@ class Speeds:
         if self.solver is None:
             raise ValueError("resources are shared: the clock needs a solver")
         places: dict[int, int] = {}
-        rows = [
-            (i, places.setdefault(resource, len(places)), rate, flows)
-            for i, member in enumerate(component)
-            for resource, rate, flows in member.needs.uses
-            if resource in scarce
-        ]
-        users, resources, rates, flows = (list(column) for column in zip(*rows, strict=True))
+        users, resources, rates, flows = list[int](), list[int](), list[float](), list[float]()
+        for i, member in enumerate(component):
+            for resource, rate, weight in member.needs.uses:
+                if resource in scarce:
+                    users.append(i)
+                    resources.append(places.setdefault(resource, len(places)))
+                    rates.append(rate)
+                    flows.append(weight)
         return [float(speed) for speed in self.solver(users, resources, rates, flows, [capacity[r] for r in places])]
 
 

@@ -18,66 +18,65 @@ Use = tuple[int, float, float]
 
 def even(uses: Sequence[Sequence[Use]]) -> bool:
     """Whether each activity has one rate per flow on all its resources, to the bit."""
-    return all(rate * mine[0][2] == mine[0][1] * flows for mine in uses for _, rate, flows in mine)
-
-
-class _Filling:
-    """What is left of the resources, and the activities whose speed is open."""
-
-    def __init__(self, uses: Sequence[Sequence[Use]], capacity: Sequence[float]) -> None:
-        """Start with everything to give."""
-        self.uses = uses
-        self.left = list(capacity)
-        self.flows = [0.0] * len(capacity)
-        self.users: list[list[tuple[int, float]]] = [[] for _ in capacity]
-        """(activity, flows) on each resource."""
-        self.speeds = [-1.0] * len(uses)
-        for activity, mine in enumerate(uses):
-            for resource, _, flows in mine:
-                self.flows[resource] += flows
-                self.users[resource].append((activity, flows))
-
-    def level(self, resource: int) -> float:
-        """Units per flow, should all users go on to share what is left."""
-        return max(self.left[resource], 0.0) / self.flows[resource] if self.flows[resource] > 0 else inf
-
-    def narrow(self, resource: int) -> list[int]:
-        """The open users of a resource, whose flows are added up again."""
-        self.users[resource] = users = [user for user in self.users[resource] if self.speeds[user[0]] < 0]
-        self.flows[resource] = sum([flows for _, flows in users])
-        return [activity for activity, _ in users]
-
-    def settle(self, activity: int, speed: float) -> None:
-        """Fix a speed, and take what it uses out of the resources."""
-        self.speeds[activity] = speed
-        for resource, rate, flows in self.uses[activity]:
-            self.left[resource] -= rate * speed
-            self.flows[resource] -= flows
+    for mine in uses:
+        if len(mine) > 1:
+            _, first, weight = mine[0]
+            for _, rate, flows in mine:
+                if rate * weight != first * flows:
+                    return False
+    return True
 
 
 def fill(uses: Sequence[Sequence[Use]], capacity: Sequence[float]) -> list[float]:
     """Speed in [0, 1] of each activity; `uses` are its resources, each once and with a rate."""
-    state = _Filling(uses, capacity)
+    left, flows, users = _resources(uses, capacity)
+    speeds = [-1.0] * len(uses)
     wanted = [mine[0][1] / mine[0][2] if mine else inf for mine in uses]
     least = sorted(range(len(uses)), key=wanted.__getitem__, reverse=True)
-    levels = [(state.level(resource), resource) for resource, users in enumerate(state.users) if users]
+    levels = [(_level(left[resource], flows[resource]), resource) for resource, own in enumerate(users) if own]
     heapify(levels)
     while levels:
         before, resource = heappop(levels)
-        level = state.level(resource)
+        level = _level(left[resource], flows[resource])
         if level > before:  # users have left since; levels only rise
             heappush(levels, (level, resource))
             continue
-        users = state.narrow(resource)
-        if not users:
+        users[resource] = own = [user for user in users[resource] if speeds[user[0]] < 0]
+        flows[resource] = total = sum([weight for _, weight in own])
+        if not own:
             continue
-        level = state.level(resource)
-        while state.speeds[least[-1]] >= 0:
+        level = _level(left[resource], total)
+        while speeds[least[-1]] >= 0:
             least.pop()
-        if wanted[least[-1]] <= level + SLACK * capacity[resource] / state.flows[resource]:
-            state.settle(least[-1], 1.0)
+        lowest = least[-1]
+        if wanted[lowest] <= level + SLACK * capacity[resource] / total:
+            speeds[lowest] = 1.0
+            for name, rate, weight in uses[lowest]:
+                left[name] -= rate
+                flows[name] -= weight
             heappush(levels, (level, resource))
         else:
-            for user in users:
-                state.settle(user, level / wanted[user])
-    return [1.0 if speed < 0 else speed for speed in state.speeds]
+            for user, _ in own:
+                speed = speeds[user] = level / wanted[user]
+                for name, rate, weight in uses[user]:
+                    left[name] -= rate * speed
+                    flows[name] -= weight
+    return [1.0 if speed < 0 else speed for speed in speeds]
+
+
+def _resources(
+    uses: Sequence[Sequence[Use]], capacity: Sequence[float]
+) -> tuple[list[float], list[float], list[list[tuple[int, float]]]]:
+    """What is left of each resource, the flows on it, and (activity, flows) of its users."""
+    flows = [0.0] * len(capacity)
+    users: list[list[tuple[int, float]]] = [[] for _ in capacity]
+    for activity, mine in enumerate(uses):
+        for resource, _, weight in mine:
+            flows[resource] += weight
+            users[resource].append((activity, weight))
+    return list(capacity), flows, users
+
+
+def _level(left: float, flows: float) -> float:
+    """Units per flow, should all users go on to share what is left."""
+    return (left if left > 0.0 else 0.0) / flows if flows > 0 else inf

@@ -114,7 +114,10 @@ def _uses(
     for activity, name, rate, weight in zip(users, names, rates, flows, strict=True):
         if rate > 0:
             uses[activity].append((name, rate, weight))
-    return [mine if len({use[0] for use in mine}) == len(mine) else _added_up(mine) for mine in uses]
+    for activity, mine in enumerate(uses):
+        if len(mine) > 1 and len({use[0] for use in mine}) < len(mine):
+            uses[activity] = _added_up(mine)
+    return uses
 
 
 def _added_up(uses: Iterable[even_flows.Use]) -> list[even_flows.Use]:
