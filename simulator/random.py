@@ -8,6 +8,6 @@ asked for either.
 import numpy as np
 
 
-def stream(seed: int, name: str) -> np.random.Generator:
+def stream(seed: int, name: str) -> "np.random.Generator":
     """The generator of the consumer `name` under a seed of at least 0; the same two always give the same numbers."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=tuple(name.encode()))))

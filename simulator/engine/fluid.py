@@ -190,7 +190,8 @@ class Fluid:
         for running in dirty:
             if running not in seen and running.end >= 0:
                 component, scarce = self._component(running)
-                seen.update(component)
+                if len(component) > 1:
+                    seen.update(component)
                 self._solve(component, scarce)
 
     def _component(self, running: Running) -> tuple[list[Running], Collection[int]]:

@@ -43,7 +43,7 @@ class Site:
         self.fabric = fabric.build(self.cluster)
         self.clock = Clock(self.fabric.capacity / units.TICKS_PER_SECOND, max_min)
 
-    def stream(self, name: str) -> np.random.Generator:
+    def stream(self, name: str) -> "np.random.Generator":
         """The random numbers of a consumer."""
         return random.stream(self.seed, name)
 

@@ -19,7 +19,7 @@ _TABLE = 1 << 16
 """Values of a Zipf distribution whose probabilities are summed one by one; beyond them the sum is an integral."""
 
 
-def sample(distribution: Distribution, random: np.random.Generator, count: int, step: float = 0.0) -> Floats:
+def sample(distribution: Distribution, random: "np.random.Generator", count: int, step: float = 0.0) -> Floats:
     """`count` independent values; `step` 1 where they will be rounded: both ends of `uniform` then get full weight."""
     if _is_normal(distribution):
         return from_scores(distribution, random.standard_normal(count), step)

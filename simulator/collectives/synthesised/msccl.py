@@ -7,11 +7,12 @@ large. Grammar: microsoft/msccl, src/graph/topo.cc.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
-from xml.etree import ElementTree
-from xml.parsers import expat
+from typing import TYPE_CHECKING, Literal, get_args
 
 from simulator.errors import InputError, Problem, nearest
+
+if TYPE_CHECKING:
+    from xml.etree import ElementTree
 
 LARGEST = 32 << 20
 """Bytes of a file."""
@@ -115,7 +116,7 @@ class _Place:
     """An element and how to name it."""
 
     file: str
-    element: ElementTree.Element
+    element: "ElementTree.Element"
     what: str = "the plan"
 
     def refuse(self, problem: str, hint: str = "") -> None:
@@ -135,7 +136,7 @@ class _Place:
         return int(text)
 
 
-def _gpu(path: str, element: ElementTree.Element, what: str) -> Gpu:
+def _gpu(path: str, element: "ElementTree.Element", what: str) -> Gpu:
     here = _Place(path, element, what)
     i, o, s = (here.number(f"{buffer}_chunks", 0, MOST_CHUNKS, 0) for buffer in "ios")
     blocks = tuple(_block(path, block, what) for block in element.findall("tb"))
@@ -144,7 +145,7 @@ def _gpu(path: str, element: ElementTree.Element, what: str) -> Gpu:
     return Gpu((i, o, s), blocks)
 
 
-def _block(path: str, element: ElementTree.Element, gpu: str) -> Block:
+def _block(path: str, element: "ElementTree.Element", gpu: str) -> Block:
     here = _Place(path, element, gpu)
     number = here.number("id", 0, MOST_STEPS)
     what = f"{gpu}, block {number}"
@@ -169,8 +170,11 @@ def _step(here: _Place, place: int) -> Step:
     return Step(kind, (source, first), (target, second), here.number("cnt", 0, MOST_CHUNKS, 1), after)
 
 
-def _parsed(path: str) -> ElementTree.Element:
+def _parsed(path: str) -> "ElementTree.Element":
     """The document, without entities; InputError where it cannot be read or is no XML."""
+    from xml.etree import ElementTree
+    from xml.parsers import expat
+
     file = Path(path)
     try:
         if file.stat().st_size > LARGEST:

@@ -138,11 +138,15 @@ class Traffic:
     def _in_a_step(self, links: Ints) -> Floats:
         """What all that can share links takes of them in a step; (links,)."""
         whole, on = self.senders.whole, self.senders.on(links)
-        return sum((len(sender.operations) * on.asked(sender)[0] for sender in whole), np.zeros(len(links)))
+        return sum((len(sender.operations) * on.taken(sender) for sender in whole), np.zeros(len(links)))
 
     def label(self, operation: int) -> str:
         """The name of an operation on the record of loads."""
-        return d.KINDS[self.program.columns.kind[operation]]
+        return self._names[operation]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [d.KINDS[kind] for kind in self.program.columns.kind.tolist()]
 
     def of_kinds(self, kinds: Collection[str]) -> Ints:
         """Links of some kinds that the first chain of each class uses."""
@@ -200,7 +204,7 @@ class Traffic:
         kind, on = self.program.columns.kind, self.senders.on(links)
         both: dict[str, Floats] = {}
         for sender in self.senders.whole if len(links) else ():
-            amounts = np.stack([on.bytes(sender), on.asked(sender)[0]])
+            amounts = np.stack([on.bytes(sender), on.taken(sender)])
             for code, count in zip(*np.unique(kind[sender.operations], return_counts=True), strict=True):
                 name = d.KINDS[code]
                 both[name] = both.get(name, np.zeros((2, len(links)))) + count * amounts
@@ -244,7 +248,7 @@ class Traffic:
         on = self.senders.on(links)
         for sender in self.senders.all:
             if sender.whole == whole:
-                rate = on.asked(sender)[0] / sender.moving
+                rate = on.taken(sender) / sender.moving
                 for number in sender.lanes:
                     found[number] = np.maximum(found[number], rate) if number in found else rate
         return found

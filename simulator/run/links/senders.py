@@ -113,6 +113,13 @@ class OnLinks:
             flows += _lasts(priced, call, row) / sender.moving * np.bincount(link, part, len(amount))
         return amount, flows
 
+    def taken(self, sender: Sender) -> Floats:
+        """The amount of `asked`; (links,)."""
+        amount = np.zeros(len(self.links))
+        for (_, call, _), table, mine, part in self._sent(sender):
+            amount += call.runs * np.bincount(table.link[mine], table.taken(mine) * part, len(amount))
+        return amount
+
     def bytes(self, sender: Sender) -> Floats:
         """Bytes over each link; (links,)."""
         found = np.zeros(len(self.links))
