@@ -13,8 +13,9 @@ from simulator.errors import InputError, Problem
 from simulator.registry import Registry
 from simulator.specs.text.yaml_text import Node, Place, plain
 
-FieldValue = str | int | float | bool | dict[str, str | int | bool] | list[dict[str, str | int | bool]]
-"""Value of a field: a word, a number, a mapping of such, or a list of mappings."""
+Inside = Mapping[str, str | int | bool | list[int]]
+FieldValue = str | int | float | bool | Inside | list[int] | list[dict[str, str | int | bool]]
+"""Value of a field: a word, a number, a mapping of such, or a list of numbers or of mappings."""
 
 
 class Translation(NamedTuple):
@@ -84,7 +85,7 @@ def _nodes(value: FieldValue, place: Place) -> Node:
     """A value, and all that it holds, at one place."""
     if isinstance(value, list):
         return Node([_nodes(each, place) for each in value], place)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         inner = {name: _nodes(each, place) for name, each in value.items()}
         return Node(inner, place, keys=dict.fromkeys(inner, place))
     return Node(value, place)

@@ -121,6 +121,39 @@ def test_each_image_is_encoded_once_and_leaping_changes_nothing(more: tuple[str,
     assert encoder is not None and encoder.images == sum(map(len, runs[0].workload.images or ()))
 
 
+MIXTURE = (
+    "model={extends: models/olmoe-1b-7b, layers: 4, vision: {layers: 4, hidden: 64, heads: 4, patch: 14, merge: 16}}"
+)
+
+
+def test_ranks_in_step_encode_their_own_images_and_wait_for_each_other(tmp_path: Path) -> None:
+    """With attention data parallel each image is encoded once, on the rank that has its request, and its peers' steps
+    last as long; leaping changes nothing."""
+    ranks = MIXTURE, "serving.parallel={tp: 1, dp: 4, ep: 4}", IMAGES
+    runs = [run_serving(seeing(tmp_path, *ranks), leap=leap) for leap in (True, False)]
+    columns = [(list(run.ledger.first_token), list(run.ledger.finish)) for run in runs]
+    assert columns[0] == columns[1] and min(columns[0][1]) > 0
+    encoders = [replica.encoder for replica in runs[0].replicas]
+    wanted = sum(map(len, runs[0].workload.images or ()))
+    assert len(encoders) == 4
+    assert sum(each.images for each in encoders if each is not None) == wanted > 0
+    assert sum(each is not None and each.images > 0 for each in encoders) > 1
+    blind = run_serving(seeing(tmp_path, *ranks, "model.vision.layers=1"))  # as many tokens, a shorter encoder
+    assert np.mean(blind.ledger.first_token) < np.mean(columns[0][0])
+
+
+def test_requests_of_a_replica_that_failed_encode_their_images_again(tmp_path: Path) -> None:
+    """What was encoded is lost with the memory: more images are encoded than requests have."""
+    (tmp_path / "failures.csv").write_text("time,what,until\n0.3,replica,0.4\n")
+    failing = f"+serving.fleet={{failures: {{trace: {tmp_path / 'failures.csv'}, requests: retry}}}}"
+    runs = [run_serving(seeing(tmp_path, IMAGES, failing), leap=leap) for leap in (True, False)]
+    columns = [(list(run.ledger.first_token), list(run.ledger.finish)) for run in runs]
+    assert columns[0] == columns[1] and min(columns[0][1]) > 0
+    encoder, images = runs[0].replicas[0].encoder, runs[0].workload.images
+    assert encoder is not None and images is not None
+    assert sum(map(len, images)) < encoder.images <= 2 * sum(map(len, images))
+
+
 def test_images_of_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "day.csv"
     path.write_text("arrival_s,prompt,output,images\n2.0,5,3,28x28 14X15\n0.5,7,2,\n1.0,9,2,100x7;\n")

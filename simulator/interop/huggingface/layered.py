@@ -178,7 +178,7 @@ def gemma4(config: Config) -> None:
         full["keys_as_values"] = True
     layers: list[Layer] = [{"window": window} if seen else full for seen in _windowed(config)]
     _listed(config, layers, "layer_types")
-    config.left_out += ["norms after attention and MLP", "the towers for images and sound"]
+    config.left_out += ["norms after attention and MLP", "the tower for sound"]
 
 
 def step3(config: Config) -> None:

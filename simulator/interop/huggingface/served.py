@@ -39,7 +39,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str], t
     for name, value in fields.items():
         line = _line(root, keys.get(name, ""))
         note = f"{keys[name]}, line {line}" if line and name != "source" else ""
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             for inner, one in value.items():
                 draft.put(f"model.{name}.{inner}", one, note)
         else:

@@ -2,7 +2,7 @@
 
 Each family of the transformers library names its sizes in its own way and leaves out what its class defaults to; the
 functions here say which key is which field, family by family (defaults as in transformers 4.40 to 4.57). What a config
-says and the model's shape cannot express (towers for images) is named in `source`, so that it is seen; what changes the
+says and the model's shape cannot express (towers for sound) is named in `source`, so that it is seen; what changes the
 shape itself (compressed attention, encoders) is refused.
 """
 
@@ -14,6 +14,7 @@ from simulator.interop.huggingface.config import Config
 from simulator.interop.huggingface.hybrids import HYBRIDS
 from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.quantized import quantization
+from simulator.interop.huggingface.towers import tower
 from simulator.interop.huggingface.usual_keys import further_tokens, llama, sizes
 from simulator.specs.foreign import Translation
 
@@ -37,6 +38,7 @@ def translate(config: Mapping[str, Any]) -> Translation:
     words, closest = quantization({**outer, **config})
     taken.take("quantization", ("quantization_config",), words or None)
     taken.take("quantized", ("quantization_config",), closest)
+    tower(taken, outer)
     taken.take("name", ("_name_or_path",), _name(config, kind))
     left_out = f"; left out: {', '.join(taken.left_out)}" if taken.left_out else ""
     taken.imply(source=f"Hugging Face config.json, model_type {kind}{left_out}")
@@ -46,7 +48,9 @@ def translate(config: Mapping[str, Any]) -> Translation:
 def _text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """The language model of a config of several models (images and text), and the key that it stands under."""
     inner = config.get("text_config")
-    if str(config.get("model_type")) not in (*FAMILIES, *REFUSED) and isinstance(inner, Mapping):
+    kind = str(config.get("model_type"))
+    whole = kind in REFUSED or (kind in FAMILIES and config.get("hidden_size") is not None)
+    if isinstance(inner, Mapping) and not whole:
         return inner, "text_config"
     return config, ""
 
@@ -186,16 +190,6 @@ def _minimax_m2(config: Config) -> None:
 def _mimo(config: Config) -> None:
     _qwen2(config)
     further_tokens(config, "num_nextn_predict_layers")
-
-
-def _qwen3_vl(config: Config) -> None:
-    _qwen3(config)
-    config.left_out.append("the vision tower")
-
-
-def _qwen3_vl_moe(config: Config) -> None:
-    _qwen3_moe(config)
-    config.left_out.append("the vision tower")
 
 
 def _qwen2_moe(config: Config) -> None:
@@ -344,10 +338,14 @@ FAMILIES: dict[str, Family] = {
     "phi3": _phi3,
     "qwen2": _qwen2,
     "qwen2_moe": _qwen2_moe,
+    "qwen2_5_vl": _qwen2,
+    "qwen2_5_vl_text": _qwen2,
+    "qwen2_vl": _qwen2,
+    "qwen2_vl_text": _qwen2,
     "qwen3": _qwen3,
     "qwen3_moe": _qwen3_moe,
-    "qwen3_vl_moe_text": _qwen3_vl_moe,
-    "qwen3_vl_text": _qwen3_vl,
+    "qwen3_vl_moe_text": _qwen3_moe,
+    "qwen3_vl_text": _qwen3,
     "starcoder2": _starcoder2,
     "t5": _t5,
     **LAYERED,

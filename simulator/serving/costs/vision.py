@@ -9,6 +9,7 @@ host (a station, `serving.fleet.before`), encoders cut by images in place of hea
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,10 +67,9 @@ def vision_cost(model: Model, pieces: Pieces) -> VisionCost | None:
     own = replace(own, _sizes={})
     depth = depths(encoder, (encoder.layers,))[0]
     attention, tp = Attention(shard, depth, pieces.device, stack, 0.0), shard.tp
-    embedding = Gemm("linear", vision.hidden, COLOURS * vision.patch**2)
-    joined = vision.merge * vision.hidden
-    made = [Gemm("linear", -(-vision.inner // tp), joined), Gemm("linear", model.hidden, -(-vision.inner // tp))]
-    matrices = sum(piece.n * piece.k for piece in (embedding, *made))
+    embedding = Gemm("linear", vision.hidden, COLOURS * vision.frames * vision.patch**2)
+    made = [piece for piece in projector(vision, model.hidden, tp) for _ in range(vision.projectors)]
+    matrices = sum(piece.n * piece.k for piece in (embedding, *made)) + vision.positions * vision.hidden
     return VisionCost(
         body=own.encoder(depth, [embedding], attention.curve.launch),
         projector=lambda rows: own.total([(1, piece) for piece in made], rows),
@@ -77,6 +77,17 @@ def vision_cost(model: Model, pieces: Pieces) -> VisionCost | None:
         weights_bytes=encoder.layers * shard.layer_bytes(encoder.kinds[0]) + matrices * formats.plain_size,
         merge=vision.merge,
     )
+
+
+def projector(vision: Vision, width: int, tp: int) -> list[Gemm]:
+    """The matrices that make a token of a model of some width: pairs of them cut over tensor parallelism by columns and
+    rows, one that is left whole on each device."""
+    widths = (vision.joined, *vision.inner, width)
+    found = []
+    for place, (k, n) in enumerate(pairwise(widths)):
+        cut_columns = place % 2 == 0 and place + 2 < len(widths)
+        found.append(Gemm("linear", -(-n // tp) if cut_columns else n, -(-k // tp) if place % 2 else k))
+    return found
 
 
 def with_encoder(needs: list[Footprint], vision: VisionCost | None) -> tuple[list[Footprint], VisionCost | None]:

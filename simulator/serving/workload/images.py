@@ -47,6 +47,8 @@ def drawn(given: Images, count: int, seed: int) -> Sizes:
 
 def patches(width: int, height: int, vision: Vision) -> int:
     """Patches of an image; of one that is made smaller no more than it has room for."""
+    if vision.side is not None:
+        width = height = vision.side
     columns, rows = ceil(width / vision.patch), ceil(height / vision.patch)
     most = vision.most_pixels
     if most is None or columns * rows * vision.patch**2 <= most:

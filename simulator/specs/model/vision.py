@@ -32,8 +32,19 @@ class Vision(Spec):
     """Pixels of the side of a patch."""
     merge: Count = 1
     """Patches that become one token of the prompt; four are two by two."""
-    projector: Count | None = None
-    """Inner width of the two matrices that make a token of `merge` patches; `merge` times `hidden` where left out."""
+    pooled: bool = False
+    """Whether the patches of a token are averaged, to the width of one (Gemma 3); else they are joined."""
+    projector: Count | tuple[Count, ...] | None = None
+    """Inner width of the two matrices that make a token of `merge` patches, or inner widths of more or fewer matrices
+    (`[]`: one matrix); the width of joined patches where left out."""
+    projectors: Count = 1
+    """Such projectors: with more than one, patches of several layers become tokens (DeepStack of Qwen3-VL)."""
+    frames: Count = 1
+    """Equal frames that an image counts as, which widen the first product (Qwen2-VL: two)."""
+    positions: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """Learned positions of patches: weights that are looked up."""
+    side: Count | None = None
+    """Pixels of the side of the square that every image is made into, whatever its form (Gemma 3: 896)."""
     most_pixels: Count | None = None
     """Pixels of an image that is not made smaller; larger ones keep their form. No limit where left out."""
 
@@ -41,9 +52,18 @@ class Vision(Spec):
     def _heads(self) -> Self:
         if self.hidden % self.heads:
             raise ValueError(f"hidden {self.hidden} is no multiple of heads {self.heads}")
+        if self.side is not None and self.most_pixels is not None:
+            raise ValueError("`side` makes all images one size, so that `most_pixels` has no effect: leave it out")
         return self
 
     @property
-    def inner(self) -> int:
-        """Inner width of the projector."""
-        return self.projector or self.merge * self.hidden
+    def joined(self) -> int:
+        """Numbers of the patches of a token as the projector gets them."""
+        return self.hidden if self.pooled else self.merge * self.hidden
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """Inner widths of the projector."""
+        if self.projector is None:
+            return (self.joined,)
+        return self.projector if isinstance(self.projector, tuple) else (self.projector,)

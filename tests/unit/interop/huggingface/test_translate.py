@@ -404,6 +404,16 @@ CONFIGS: dict[str, tuple[dict[str, Any], float]] = {
         30.53e9,
     ),
 }
+for _kind in (
+    "qwen2_vl",
+    "qwen2_5_vl",
+):  # the language model alone, with its keys outside and in a section of their own
+    _text, _published = CONFIGS["Qwen2-7B"]
+    CONFIGS[_kind] = {**_text, "model_type": _kind}, _published
+    CONFIGS[f"{_kind}_text"] = (
+        {"model_type": _kind, "text_config": {**_text, "model_type": f"{_kind}_text"}},
+        _published,
+    )
 """Configs with the keys that matter, and the parameters that the authors count (language model alone)."""
 
 
