@@ -46,6 +46,26 @@ def pools(row: "ServingRow", prompt: int, told: Mapping[str, Told], assumed: lis
     return tuple(_pool(row, role, _workers(row, role, assumed), prompt, told[role], assumed) for role in ROLES)
 
 
+def router(row: "ServingRow", found: Sequence[Pool], told: Told, assumed: list[str]) -> dict[str, str]:
+    """How prompts find their attention rank, where that is not by turns.
+
+    SGLang with prefill and decode apart takes the rank from a number that the proxy draws for each request
+    (managers/data_parallel_controller.py: `bootstrap_room` modulo the number of ranks), unless told otherwise.
+    """
+    ranks = sum(pool.replicas for pool in found if pool.role == "prefill")
+    if told.router is not None:
+        return {"router": told.router}
+    if "sglang" not in row.engine.lower() or ranks == _count(row, "prefill"):
+        return {}
+    assumed.append("prompts reach attention ranks at random, as the engine deals them by a drawn number")
+    return {"router": "random"}
+
+
+def _count(row: "ServingRow", role: str) -> int:
+    """Workers of a role."""
+    return int(_workers(row, role, []).get("workers") or 1)
+
+
 def spanning(cluster: Cluster, found: Sequence[Pool]) -> Cluster:
     """The cluster with as many nodes as pools take: a worker lies on whole nodes, or with others on one."""
     per_node = cluster.node.devices

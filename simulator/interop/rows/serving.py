@@ -17,7 +17,7 @@ from simulator.errors import InputError
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
-from simulator.interop.rows.pools import APART, ROLES, pools, spanning
+from simulator.interop.rows.pools import APART, ROLES, pools, router, spanning
 from simulator.interop.rows.serving_settings import Case, Told, settings
 from simulator.interop.rows.slices import slice_of
 from simulator.interop.rows.speculation import speculation
@@ -238,6 +238,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     if row.kind == APART:
         told: dict[str, Told] = {role: _said(row, role) for role in ROLES}
         placed = {"pools": pools(row, round(lengths.prompt.most), told, assumed), "first_token": "decode"}
+        placed |= router(row, placed["pools"], told["prefill"], assumed)
         cluster = spanning(cluster, placed["pools"])
     else:
         layout, replicas = _layout(row, stack)

@@ -77,6 +77,8 @@ class Told(Spec):
     """Iterations of which one lets prompts join though not each attention rank has one."""
     balance_wait: Count | None = None
     """Iterations that they wait for more where each has one."""
+    router: str | None = None
+    """How prompts are dealt to attention ranks, where the scripts say it (SGLang's `load-balance-method`)."""
     kv: Format | None = None
     """Of keys and values, where the row does not say it."""
     overlaps_verification: bool | None = None

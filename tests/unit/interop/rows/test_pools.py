@@ -164,6 +164,14 @@ def test_ranks_share_the_limits_of_the_worker_that_the_recipe_states() -> None:
     assert sglang("8k1k_stp_maxtpt_1").serving.precision.kv == "fp8"
 
 
+def test_prompts_reach_ranks_of_sglang_at_random_unless_the_recipe_says_otherwise() -> None:
+    assert sglang("max-tpt-dep8-1p1d").serving.router == "random"
+    assert sglang("8k1k_stp_maxtpt_1").serving.router == "round-robin"
+    one = {"workers": 2, "gpus_per_worker": 8, "tp": 8, "attention_dp": 1, "moe_tp": 1, "moe_ep": 8}
+    assert sglang("some", parallelism={"prefill": one, "decode": one}).serving.router == "round-robin"
+    assert sglang("max-tpt-dep8-1p1d", engine="TensorRT-LLM").serving.router == "round-robin"
+
+
 def test_a_recipe_that_is_not_published_leaves_the_engine_its_defaults() -> None:
     prefill, decode = sglang("max-tpt-dep8-1p1d").serving.pools
     assert prefill.batching is not None and decode.batching is not None
