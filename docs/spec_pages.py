@@ -103,6 +103,7 @@ from simulator.specs.serving import (
 )
 from simulator.specs.speculation import DraftRange, Speculation
 from simulator.specs.tiers.cache_tiers import CacheTier, ChunkReuse, TierLoads
+from simulator.specs.tiers.expert_loads import BitLevel, ExpertLoads
 from simulator.specs.tiers.host import HostCpu, Nvme
 from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
@@ -206,6 +207,8 @@ def serving_specs() -> str:
         Difficulty,
         Pipeline,
         StreamedWeights,
+        ExpertLoads,
+        BitLevel,
         RemoteAttention,
         Speculation,
         DraftRange,

@@ -171,6 +171,12 @@ class Admission(Spec):
         return self
 
 
+MOST_FAILING = 100_000
+"""Servers of a station that fail."""
+REPAIR = Distribution.model_construct(fixed=60.0)
+"""Seconds that the repair of a server takes."""
+
+
 class Station(Spec):
     """Servers that work on requests before or after the model, each on one at a time, first come first served."""
 
@@ -184,6 +190,25 @@ class Station(Spec):
     """Seconds for a request."""
     per_token: Seconds = 0.0
     """Seconds more for each token: of the prompt before the model, of the answer after it."""
+    mtbf: Annotated[Seconds, Field(ge=1e-3)] | None = Field(default=None, exclude_if=lambda time: time is None)
+    """Mean time between failures of one server, counted while it is up, busy or idle; exponential, at least 1 ms. None
+    fail where left out."""
+    repair: Distribution = Field(default=REPAIR, exclude_if=lambda repair: repair == REPAIR)
+    """Seconds from a failure until the server works again; it then goes on with the request that it had."""
+
+    @model_validator(mode="after")
+    def _some_to_fail(self) -> Self:
+        if self.mtbf is not None and self.servers is None:
+            raise ValueError(f"servers of the station `{self.name}` fail one by one: write how many `servers` it has")
+        if self.mtbf is not None and (self.servers or 0) > MOST_FAILING:
+            raise ValueError(
+                f"of the station `{self.name}` at most {MOST_FAILING:,} `servers` fail, not {self.servers:,}"
+            )
+        if self.mtbf is None and "repair" in self.model_fields_set:
+            raise ValueError(
+                f"`repair` of the station `{self.name}` follows failures: write `mtbf` too, or leave it out"
+            )
+        return self
 
 
 class Fleet(Spec):

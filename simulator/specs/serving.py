@@ -12,6 +12,7 @@ from simulator.specs.model import Model
 from simulator.specs.model_routing import ModelRouting
 from simulator.specs.speculation import Speculation
 from simulator.specs.tiers.cache_tiers import CacheTier, ChunkReuse, TierLoads
+from simulator.specs.tiers.expert_loads import ExpertLoads
 from simulator.specs.tiers.remote_attention import RemoteAttention
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.specs.training import RouterLoad
@@ -340,6 +341,8 @@ class Serving(Spec):
     """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
     weights: StreamedWeights | None = Field(default=None, exclude_if=lambda weights: weights is None)
     """Layers that do not stay on the devices and are loaded in every iteration; all stay where left out."""
+    expert_loads: ExpertLoads | None = Field(default=None, exclude_if=lambda loads: loads is None)
+    """Experts that do not stay on the devices and are loaded when rows ask for them; all stay where left out."""
     remote_attention: RemoteAttention | None = Field(default=None, exclude_if=lambda remote: remote is None)
     """Devices beside those of the model that hold keys and values and attend to them; none where left out."""
     adapters: Adapters | None = Field(default=None, exclude_if=lambda adapters: adapters is None)

@@ -96,3 +96,23 @@ def chunks(document: dict[str, Any], random: Random) -> None:
         drives = {"name": "ssd", "capacity": "50 GB", "bandwidth": random.choice(("100 MB/s", "6 GB/s"))}
         cache["tiers"] = random.choice(([host], [drives], [host, drives | some(random, rest)]))
     cache |= some(random, {"loads": ({"layered": True}, {"when": "faster"}, {"least": 600})}, 0.5)
+
+
+def expert_loads(document: dict[str, Any], random: Random) -> None:
+    """Experts that are loaded when rows ask for them."""
+    document["model"] = f"models/{random.choice(('olmoe-1b-7b', 'qwen1.5-moe-a2.7b', 'llama-3.2-1b'))}"
+    loads: dict[str, Any] = {"path": "host", "memory": random.choice(("1 MB", "300 MB", "3 GB", "60 GB"))}
+    if random.random() < 0.4:
+        loads |= {"path": "disk", "bandwidth": random.choice(("100 MB/s", "6 GB/s"))}
+    levels = [{"bits": 2, "share": 0.5}, {"bits": 4.5, "share": 0.5}]
+    rest = {
+        "levels": (levels, [{"bits": 8, "share": 1}]),
+        "nested": (False,),
+        "prefetch": (0.5, 1),
+        "latency": ("1 ms",),
+    }
+    document["serving"]["expert_loads"] = loads | some(random, rest, 0.5)
+    if random.random() < 0.3:
+        document["serving"]["experts"] = {
+            "routing": random.choice(({"load": "zipf", "exponent": 1}, {"load": "random"}))
+        }

@@ -126,6 +126,7 @@ def _fleet(document: dict[str, Any], random: Random) -> None:
         "admission": ({"queue": 1}, {"outstanding": 3}, {"gateway": 1}, {"queue": 50, "outstanding": 200}),
         "before": (
             [{"name": "gateway", "servers": 2, "time": {"exponential": 0.01}}],
+            [{"name": "encoder", "servers": 2, "time": {"fixed": 0.02}, "mtbf": "300 ms", "repair": {"fixed": 0.2}}],
             [{"name": "a", "time": {"fixed": 0.1}}, {"name": "b", "servers": 1, "per_token": "10 us"}],
         ),
         "after": ([{"name": "detokeniser", "servers": 1, "per_token": "1 ms"}],),
@@ -281,8 +282,9 @@ _MADE: Mapping[str, Any] = {
     "links": beside.links,
     "models": beside.models,
     "chunks": beside.chunks,
+    "expert_loads": beside.expert_loads,
 }
-_WEIGHTS = (4, 1, 6, 3, 4, 3, 3, 2, 4, 3, 2, 4, 3)
+_WEIGHTS = (4, 1, 6, 3, 4, 3, 3, 2, 4, 3, 2, 4, 3, 3)
 
 
 def _checked(document: dict[str, Any], files: dict[str, bytes], random: Random) -> Input:

@@ -142,7 +142,7 @@ def parts_of(replica: Replica, rows: dict[str, float]) -> dict[str, float]:
     seconds = {part: value for part, value in rows.items() if part not in ("host", "idle for peers")}
     seconds[EP.name] = seconds.get(EP.name, 0.0) + units.to_seconds(record.exchanged)
     seconds["host"] = rows.get("host", 0.0)
-    waited = "weight loads" if costs[0].stream_ticks else "host"
+    waited = "weight loads" if costs[0].stream_ticks or costs[0].loads is not None else "host"
     seconds[waited] = seconds.get(waited, 0.0) + record.hosted / len(costs) / units.TICKS_PER_SECOND
     if record.drafted:
         seconds["draft"] = record.drafted / len(costs) / units.TICKS_PER_SECOND

@@ -21,6 +21,7 @@ from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
+from simulator.serving.costs.expert_loads import Loading, streamed
 from simulator.serving.costs.finetuning import FinetuningCost, finetuning_cost
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
@@ -39,7 +40,6 @@ from simulator.serving.costs.sends import Library, Message, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
-from simulator.serving.costs.streaming import stage_ticks, with_window
 from simulator.serving.costs.vision import VisionCost, vision_cost, with_encoder
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters, Finetuning
@@ -49,6 +49,7 @@ from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
 from simulator.specs.serving import ExpertTraffic, KvCache, Layout, NumberFormats, Overlap, ServingStack
 from simulator.specs.speculation import Speculation
+from simulator.specs.tiers.expert_loads import ExpertLoads
 from simulator.specs.tiers.remote_attention import RemoteAttention
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.units import to_ticks
@@ -82,6 +83,8 @@ class StageCost:
     an iteration with prompts), of a host that works beside the device."""
     stream_ticks: int = 0
     """Of weights that are loaded beside the device in every iteration."""
+    loads: Loading | None = None
+    """Experts that are loaded when rows ask for them."""
     sends: tuple[Sending, ...] = ()
     """Its collectives, sends to the next stage apart."""
     common: tuple[RowCosts, RowCosts] | None = None
@@ -111,6 +114,7 @@ class StageCost:
     _prompt: dict[tuple[int, int], int] = field(default_factory=dict)
     _shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     _send: dict[int, int] = field(default_factory=dict)
+    _loads: dict[int, int] = field(default_factory=dict)
     _launches: dict[int, int] = field(default_factory=dict)
     _captured: dict[int, int] = field(default_factory=dict)
     _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
@@ -249,7 +253,15 @@ class StageCost:
         has prepared the iteration: both take the time of one thread."""
         ticks, decodes, mixed = self.launch_ticks
         launching = ticks if rows > (mixed if prompts else decodes) else 0
-        return max(self.ahead_ticks[0] + self.ahead_ticks[1] * sequences + launching, self.stream_ticks)
+        beside = self.stream_ticks if self.loads is None else self.loaded(rows)
+        return max(self.ahead_ticks[0] + self.ahead_ticks[1] * sequences + launching, beside)
+
+    def loaded(self, rows: int) -> int:
+        """Ticks in which the experts that so many rows ask for are loaded."""
+        assert self.loads is not None
+        if rows not in self._loads:
+            self._loads[rows] = int(ticks(self.loads.seconds(np.array([rows])))[0])
+        return self._loads[rows]
 
     def send(self, tokens: int) -> int:
         """Ticks until so many rows have moved to the next stage; 0 on the last."""
@@ -334,7 +346,7 @@ def compile_costs(
     traffic: ExpertTraffic | None = None,
     stream_interval: int = 1,
     adapters: Adapters | None = None,
-    weights: StreamedWeights | None = None,
+    weights: StreamedWeights | ExpertLoads | None = None,
     remote: RemoteAttention | None = None,
     finetuning: Finetuning | None = None,
 ) -> ReplicaCost:
@@ -363,8 +375,8 @@ def compile_costs(
     most, more = max_sequences * each, (overlap, speculation, stream_interval)
     costs = tuple(_stage(pieces, layers, stage, place, *more) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
-    needs = with_window(_drafts(costs, needs, pieces, place, speculation, formats), shard, layers, weights)
-    _stream(costs, shard, layers, weights, own.node)
+    needs = _drafts(costs, needs, pieces, place, speculation, formats)
+    needs = streamed(costs, needs, shard, layers, weights, own.node)
     capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters, [cost.rows for cost in costs], needs)
     needs, vision = with_encoder(needs, vision_cost(model, pieces))
@@ -397,14 +409,6 @@ def compile_costs(
         finetuning=trained,
         vision=vision,
     )
-
-
-def _stream(
-    costs: Sequence[StageCost], shard: Shard, layers: Sequence[Depth], spec: StreamedWeights | None, node: Node
-) -> None:
-    """Tell the stages what weights they load in every iteration."""
-    for cost, depth in zip(costs, layers, strict=True):
-        cost.stream_ticks = stage_ticks(shard, depth, spec, node)
 
 
 def _elsewhere(

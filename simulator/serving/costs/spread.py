@@ -79,6 +79,12 @@ class Spread:
         calm = self.load.model_copy(update={"load": "balanced"}) if self.load.load == "random" else self.load
         return shares_of(calm, self.experts, self.top_k, 0.0, 0, PATH)
 
+    @property
+    def chosen(self) -> Floats:
+        """Probability that a row chooses each expert; (experts,)."""
+        found: Floats = np.minimum(self._shares * self.top_k, 1.0)
+        return found
+
     @cached_property
     def _copies(self) -> tuple[Ints, Ints, Ints]:
         """(copies of each expert, device and expert of each copy)."""
@@ -131,8 +137,7 @@ class Spread:
     def _hit(self, rows: Ints) -> Floats:
         """Experts of each device that have rows; (devices, rows)."""
         copies, device, expert = self._copies
-        chosen = np.minimum(self._shares * self.top_k, 1.0)
-        kinds, kind = np.unique(np.stack([chosen, copies.astype(np.float64)]), axis=1, return_inverse=True)
+        kinds, kind = np.unique(np.stack([self.chosen, copies.astype(np.float64)]), axis=1, return_inverse=True)
         counts = np.zeros((self.devices, kinds.shape[1]))
         np.add.at(counts, (device, kind.reshape(-1)[expert]), 1.0)
         missed = (1.0 - kinds[0])[:, None] ** (rows[None, :] / kinds[1][:, None])

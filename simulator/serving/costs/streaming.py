@@ -17,6 +17,7 @@ from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import Footprint
 from simulator.serving.costs.operators import Shard
 from simulator.specs.hardware import Node
+from simulator.specs.tiers.expert_loads import ExpertLoads
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.units import to_ticks
 
@@ -30,14 +31,14 @@ def loaded(spec: StreamedWeights, layers: int) -> int:
     return max(1, round(spec.share * layers))
 
 
-def rate(spec: StreamedWeights, node: Node) -> float:
-    """Bytes per second that each device of a node loads; InputError where it has no link to a host."""
+def rate(spec: StreamedWeights | ExpertLoads, node: Node, at: str = PATH) -> float:
+    """Bytes per second that each device of a node loads; InputError, at a path, where it has no link to a host."""
     accelerator = node.accelerator
     link = HOST_LINK if accelerator.host_link is None else accelerator.host_link.value
     if spec.path == "host":
         if accelerator.kind == "cpu":
             message = f"weights are loaded over a host link, and the devices of {node.name} are the host"
-            raise InputError(Problem(message, path=f"{PATH}.path", hint="write `path: disk`, or leave `weights` out"))
+            raise InputError(Problem(message, path=f"{at}.path", hint="write `path: disk`, or leave it out"))
         return link
     assert spec.bandwidth is not None
     drives = spec.bandwidth / node.devices

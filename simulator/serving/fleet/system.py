@@ -133,7 +133,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
         every, own = serving.stream_interval, serving.adapters
-        apart, tuned = (weights, serving.remote_attention), serving.finetuning
+        apart, tuned = (serving.expert_loads or weights, serving.remote_attention), serving.finetuning
         return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, *apart, tuned)
 
     cost = _set_aside(compiled(usual), cache)
@@ -277,6 +277,7 @@ def _elsewhere(
 def _streamed(serving: Serving, cache: KvCache, layout: Layout, batching: Batching) -> StreamedWeights | None:
     """Weights that are loaded in every iteration, with the bandwidth of their drives; InputError for what cannot stand
     beside them."""
+    _check_expert_loads(serving, cache, layout, batching)
     spec = serving.weights
     if spec is None:
         return None
@@ -304,6 +305,23 @@ def _on_drives(spec: StreamedWeights, name: str, cache: KvCache) -> StreamedWeig
         message = f"no tier of the path `disk` is called `{name}`; there is {listed}"
         raise InputError(Problem(message, path="serving.weights.drives", hint="write `bandwidth` in its place"))
     return spec.model_copy(update={"bandwidth": known[name].bandwidth})
+
+
+def _check_expert_loads(serving: Serving, cache: KvCache, layout: Layout, batching: Batching) -> None:
+    """InputError for what cannot stand beside experts that are loaded when rows ask for them."""
+    beside = {
+        "layers that are loaded whole (`weights`)": serving.weights is not None,
+        "replicas that share experts": layout.sharers > 1,
+        "stages that take turns (`pp`)": layout.pp > 1,
+        "batches that take turns (`instances`)": batching.instances > 1,
+        "tiers of the cache": bool(cache.tiers),
+        "sequences that are swapped": cache.preemption == "swap",
+        "adapters": serving.adapters is not None,
+        "attention on other devices": serving.remote_attention is not None,
+    }
+    for what in (what for what, there in beside.items() if there and serving.expert_loads is not None):
+        message = f"experts that are loaded when rows ask for them, beside {what}, are not simulated"
+        raise InputError(Problem(message, path="serving.expert_loads", hint="leave one of them out"))
 
 
 def _check_remote(serving: Serving, cache: KvCache, reads_once: bool) -> None:
