@@ -171,6 +171,11 @@ class AttentionCore:
         return self.value_dim or self.head_dim
 
     @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Query heads, key heads, elements of a key and of a value."""
+        return self.heads, self.kv_heads, self.head_dim, self.values
+
+    @property
     def attended(self) -> int:
         """Elements of a row of its result."""
         return self.heads * self.values

@@ -22,12 +22,6 @@ def check_layout(model: Model, layout: Layout, cluster: Cluster, tp: int, stages
     if len({kind.attention for kind in model.kinds if kind.attends}) > 1:
         message = f"layers of {model.name} have different kinds of attention, which is not simulated yet"
         raise InputError(Problem(message, path="model.pattern", hint="write one kind as the model's `attention`"))
-    cores = {core(attention_of(model, Cut(), kind)) for kind in dict.fromkeys(model.kinds)}
-    shapes = {(one.heads, one.kv_heads, one.head_dim, one.values) for one in cores if one is not None}
-    if len(shapes) > 1:
-        heads = ", ".join(f"{q}/{kv} of {size}" for q, kv, size, _ in sorted(shapes))
-        message = f"layers of {model.name} have heads of different number or size ({heads}), which is not served yet"
-        raise InputError(Problem(message, path="model.pattern", hint="train it, or write one shape for all layers"))
     if layout.ranks * layout.devices > cluster.devices:
         among = "" if layout.dp is None else f" x dp {layout.dp}"
         taken = f"tp {layout.tp}{among} x pp {layout.pp} = {layout.ranks * layout.devices} devices"
@@ -51,9 +45,10 @@ def context_cut(model: Model, layout: Layout, tp: int) -> int:
         return 1
     path = "serving.parallel.dcp"
     found = [core(attention_of(model, Cut(), kind)) for kind in dict.fromkeys(model.kinds) if kind.attends]
-    known = found[0] if found else None
+    known = found[0] if len({one.shape for one in found if one is not None}) == 1 else None
     if known is None or known.chosen is not None or model.prompt_layers is not None:
-        message = f"{model.name} has no attention of all cached tokens in each layer, whose tokens devices could share"
+        like = "attention of all cached tokens in each layer, by as many heads"
+        message = f"{model.name} has no {like}, whose tokens devices could share"
         raise InputError(Problem(message, path=path, hint="leave `dcp` out"))
     heads = 1 if known.latent else known.kv_heads
     copies = max(tp // heads, 1)
@@ -69,7 +64,7 @@ def context_cut(model: Model, layout: Layout, tp: int) -> int:
 
 def _cut_heads(model: Model) -> int:
     """Heads of which tensor parallelism takes a divisor: those of attention and of states, where layers have them."""
-    attention = model.heads if any(kind.attends for kind in model.kinds) else 0
+    attention = gcd(*(model.of(kind).heads for kind in dict.fromkeys(model.kinds) if kind.attends))
     stateful = model.linear is not None and any(kind.stateful for kind in model.kinds)
     return gcd(attention, model.linear.value_heads if model.linear is not None and stateful else 0)
 

@@ -18,10 +18,11 @@ import numpy as np
 
 from simulator.cost import Device
 from simulator.errors import InputError, Problem
-from simulator.serving.costs.attention import Attention, Segments
+from simulator.serving.costs.attention import Segments
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import Footprint
 from simulator.serving.costs.formats import resolve_formats
+from simulator.serving.costs.head_shapes import AnyAttention, attention_of_stage, cached_token
 from simulator.serving.costs.operators import Gemm, Piece, Shard, head
 from simulator.serving.costs.pieces import Ints, Pieces, RowCosts, fill
 from simulator.specs.model import LayerKind, Model
@@ -41,7 +42,7 @@ class Drafting:
     """Of a pass; None where nothing passes layers."""
     head: RowCosts | None
     """Of the logits of a pass; of all heads at once for Medusa."""
-    attention: Attention | None
+    attention: AnyAttention | None
     common: RowCosts | None
     """Of a pass, what replicas in step that share experts do together."""
     exchanges: tuple[RowCosts, RowCosts] | None = None
@@ -141,7 +142,7 @@ def drafting(pieces: Pieces, spec: Speculation, formats: NumberFormats, launch: 
     if not kinds:
         return Drafting(spec, None, None, None, None)
     depth = _depth(kinds)
-    attention = Attention(shard, depth, own.device, own.stack)
+    attention = attention_of_stage(shard, depth, own.device, own.stack)
     common = own.joint(depth) if own.in_step and shard.sharers > 1 else None
     layers = own.body(depth, spec.kind == "draft-model", launch)
     exchanges = own.exchanges(depth) if common is not None else None
@@ -157,7 +158,7 @@ def drafted(need: Footprint, shard: Shard, spec: Speculation, formats: NumberFor
     if spec.kind == "medusa":
         sizes = (count * piece.n * piece.k for count, piece in _medusa(own, spec.longest) if isinstance(piece, Gemm))
         weights = sum(sizes) * own.formats.plain_size
-    kv_token = sum(count for kind, count in kinds if kind.attends) * own.held_bytes
+    kv_token = cached_token(own, kinds)
     return replace(need, weights=need.weights + weights, kv_token=need.kv_token + kv_token)
 
 

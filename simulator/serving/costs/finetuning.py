@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from simulator.cost.attention import rate_at
 from simulator.model.ops import AttentionCore, Linear
 from simulator.serving.costs.adapters import AdapterProducts, adapters_of
-from simulator.serving.costs.attention import Attention
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import Footprint
+from simulator.serving.costs.head_shapes import AnyAttention, MixedAttention
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.pieces import Pieces
 from simulator.specs.adapters import Adapters, Finetuning
@@ -83,8 +83,11 @@ def _kept(shard: Shard, kind: LayerKind, targets: Sequence[str]) -> float:
     return found
 
 
-def backward_attention(attention: Attention, length: int) -> int:
+def backward_attention(attention: AnyAttention, length: int) -> int:
     """Ticks of the backward pass of the attention of a whole sequence."""
-    curve, size = attention.curve, attention.shard.head_dim
-    slower = rate_at(size, curve.forward) / rate_at(size, curve.backward)
-    return round(PRODUCTS * slower * attention.prompt(length, 0))
+    curve, found = attention.curve, 0.0
+    for part in attention.parts if isinstance(attention, MixedAttention) else (attention,):
+        size = part.shard.head_dim
+        slower = rate_at(size, curve.forward) / rate_at(size, curve.backward)
+        found += PRODUCTS * slower * part.prompt(length, 0)
+    return round(found)

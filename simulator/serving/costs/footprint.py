@@ -11,6 +11,7 @@ from math import ceil
 from typing import NamedTuple
 
 from simulator.serving.costs.depth import Depth
+from simulator.serving.costs.head_shapes import alike
 from simulator.serving.costs.operators import Shard
 from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, ServingStack
@@ -73,6 +74,9 @@ def footprint(
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
     caches = layers[stage].caches if layers[stage].skipped else sum(count for kind, count in kinds if kind.attends)
     kv_token = caches * shard.held_bytes * cached_share(model, context)
+    if not alike(shard):
+        attending = [(kind, count) for kind, count in kinds if kind.attends]
+        kv_token = sum(count * shard.cached_of(kind) * _share(kind.window, context) for kind, count in attending)
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
     return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token, state)
 
@@ -82,7 +86,11 @@ def cached_share(model: Model, context: int) -> float:
 
     That of the longest sequence stands for all; shorter ones keep more of each token in those layers.
     """
-    return 1.0 - model.windowed_share * (1.0 - min(model.window or context, context) / context)
+    return 1.0 - model.windowed_share * (1.0 - _share(model.window, context))
+
+
+def _share(window: int | None, context: int) -> float:
+    return min(window or context, context) / context
 
 
 class CacheBlocks(NamedTuple):

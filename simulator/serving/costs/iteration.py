@@ -17,7 +17,7 @@ from simulator.fabric import Fabric, build
 from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.able import check_layout, context_cut
 from simulator.serving.costs.adapters import Beside, adapters_of, blocks_of_adapters, with_slots
-from simulator.serving.costs.attention import Attention, Segments, summed
+from simulator.serving.costs.attention import Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
@@ -26,6 +26,7 @@ from simulator.serving.costs.finetuning import FinetuningCost, finetuning_cost
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.graphs import GraphSizes, graph_sizes
+from simulator.serving.costs.head_shapes import AnyAttention, attention_of_stage
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.overlap import (
     Overlapping,
@@ -68,7 +69,7 @@ class StageCost:
     """Seconds of everything that depends on the rows of a pass, by part."""
     ending: RowCosts
     """Seconds of the output head, by part."""
-    attention: Attention
+    attention: AnyAttention
     """What attention costs here."""
     hop: Sizes | None
     """To the next stage; None on the last."""
@@ -579,7 +580,7 @@ def _stage(
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
     own = _placed(pieces, place, stage)
-    attention = Attention(shard, layers[stage], pieces.device, stack, own.gathering())
+    attention = attention_of_stage(shard, layers[stage], pieces.device, stack, own.gathering())
     host, ahead = host_seconds(stack, speculation, stream_interval) if first else ((0.0, 0.0), (0.0, 0.0))
     body, filling = own.body(layers[stage], first, attention.curve.launch), own.filling(layers[stage], first)
     return StageCost(

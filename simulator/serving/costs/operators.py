@@ -123,6 +123,8 @@ class Shard:
     """The library that sends rows to the devices of their experts; None: ranks gather the rows of all."""
     dcp: int = 1
     """Devices that hold parts of the same cached tokens (decode context parallelism)."""
+    of_kinds: tuple[LayerKind, ...] = ()
+    """Layers whose attention is meant; all that have some where left out."""
     core: AttentionCore = field(init=False, compare=False)
     """Attention of a layer on the fullest device."""
     kv_bytes: float = field(init=False, compare=False)
@@ -131,13 +133,14 @@ class Shard:
     """Share of the layers with an indexer of their own."""
 
     def __post_init__(self) -> None:
-        kind = next((kind for kind in self.model.kinds if kind.attends), None)
+        meant = [kind for kind in self.model.kinds if kind.attends and kind in (self.of_kinds or (kind,))]
+        kind = next(iter(meant or self.of_kinds), None)
         ops = list(layers.attention_of(self.model, self.cut, kind)) if kind else []
         found = core(ops) if kind else NO_CORE
         if found is None:
             raise ValueError(f"attention of kind {self.model.attention} states no core")
         object.__setattr__(self, "core", found)
-        counts = Counter(kind for kind in self.model.kinds if kind.attends)
+        counts = Counter(meant)
         size = self.formats.kv_size
         each = {kind: cached_bytes(layers.attention_of(self.model, self.cut, kind), size) for kind in counts}
         mean = sum(each[kind] * number for kind, number in counts.items()) / max(counts.total(), 1)
@@ -149,6 +152,14 @@ class Shard:
     def held_bytes(self) -> float:
         """Bytes of the keys and values of one token in one layer that a device keeps, the mean over tokens."""
         return self.kv_bytes / self.dcp
+
+    def attends_as(self, kind: LayerKind) -> AttentionCore:
+        """The attention of layers of one kind, whose heads may differ from those of others."""
+        return core(layers.attention_of(self.model, self.cut, kind)) or NO_CORE
+
+    def cached_of(self, kind: LayerKind) -> float:
+        """Bytes of the keys and values of one token in a layer of one kind that a device keeps."""
+        return cached_bytes(layers.attention_of(self.model, self.cut, kind), self.formats.kv_size) / self.dcp
 
     @property
     def cut(self) -> Cut:
@@ -192,9 +203,7 @@ class Shard:
     @property
     def decode_flops(self) -> float:
         """Multiplications and additions of all heads of one decode with one cached token in one layer."""
-        if self.core.latent is None:
-            return 4.0 * self.core.heads * self.mean_dim
-        return 2.0 * self.core.heads * (self.core.latent.width + self.core.latent.values)
+        return _decode_flops(self.core)
 
     def ops(self, kind: LayerKind) -> list[Op]:
         """Operations of a layer."""
@@ -226,7 +235,8 @@ class Shard:
     def widest(self, kind: LayerKind) -> float:
         """Elements of the widest intermediates of a layer that a row has at once."""
         found = self.scan(kind)
-        attention = found.kept if found else self.core.kept + self.core.attended if kind.attends else 0.0
+        own = self.attends_as(kind)
+        attention = found.kept if found else own.kept + own.attended if kind.attends else 0.0
         mlp = 0.0
         for op in self.ops(kind):
             if isinstance(op.does, model_ops.Elementwise) and op.does.kind == ACTIVATION:
@@ -242,7 +252,7 @@ class Shard:
 
     def context_flops(self) -> float:
         """Multiplications and additions of the attention of all layers for one query and one cached token."""
-        return sum(kind.attends for kind in self.model.kinds) * self.decode_flops
+        return sum(_decode_flops(self.attends_as(kind)) for kind in self.model.kinds if kind.attends)
 
     def embedding_weights(self) -> float:
         """Weights of the input embedding."""
@@ -255,6 +265,12 @@ class Shard:
 
 NO_CORE = AttentionCore(1, 1, 128)
 """Attention of models that have none: of no layer."""
+
+
+def _decode_flops(attention: AttentionCore) -> float:
+    if attention.latent is None:
+        return 2.0 * attention.heads * (attention.head_dim + attention.values)
+    return 2.0 * attention.heads * (attention.latent.width + attention.latent.values)
 
 
 def _linear(op: Op) -> bool:

@@ -18,6 +18,7 @@ from simulator.serving.costs.attention import FAR, Attention, Segments
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of
 from simulator.serving.costs.formats import resolve_formats
+from simulator.serving.costs.head_shapes import AnyAttention, alike
 from simulator.serving.costs.operators import Shard
 from simulator.specs.hardware import Node
 from simulator.specs.serving import KvCache, NumberFormats, ServingStack
@@ -31,7 +32,7 @@ PATH = "serving.remote_attention"
 class RemoteDecode:
     """Attention of decodes of which a share is elsewhere."""
 
-    here: Attention
+    here: AnyAttention
     there: Attention
     share: float
     row_ticks: float
@@ -52,7 +53,7 @@ class RemoteDecode:
 
 
 def remote_decode(
-    own: Attention, shard: Shard, depth: Depth, spec: RemoteAttention, formats: NumberFormats, node: Node
+    own: AnyAttention, shard: Shard, depth: Depth, spec: RemoteAttention, formats: NumberFormats, node: Node
 ) -> RemoteDecode:
     """Attention of a replica on devices of `node` that is partly elsewhere."""
     there = Attention(_remote_shard(shard, spec, formats, own.stack), depth, _device(spec), own.stack)
@@ -109,6 +110,11 @@ def check_remote(shard: Shard, spec: RemoteAttention, stages: int) -> None:
     if core.latent is not None or core.chosen is not None or any(kind.stateful for kind in model.kinds):
         message = f"{model.name} keeps latents, choices or states, whose attention elsewhere is not simulated"
         raise InputError(Problem(message, path=PATH, hint="name a model with keys and values of heads"))
+    if not alike(shard):
+        message = (
+            f"layers of {model.name} have heads of different number or size, whose attention elsewhere is not simulated"
+        )
+        raise InputError(Problem(message, path=PATH, hint="name a model whose layers are alike"))
     if heads % spec.devices:
         message = f"{spec.devices} devices do not divide the {heads} key heads of {model.name}"
         divisors = ", ".join(str(d) for d in range(1, heads + 1) if heads % d == 0)

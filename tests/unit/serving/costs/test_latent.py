@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 
 from simulator.cost import Decode, compile_device, kernel_cost
-from simulator.errors import InputError
-from simulator.run.dispatch import simulate
 from simulator.serving.costs.attention import Attention
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.formats import Formats
 from simulator.serving.costs.operators import Shard
-from simulator.specs import load_scenario, load_spec
+from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.model import Model
 from simulator.units import TICKS_PER_SECOND
@@ -113,9 +111,3 @@ def test_few_heads_cost_what_the_kernel_fills_up_in_prompts() -> None:
     assert all_heads / sixteen == pytest.approx(2.0, rel=0.1)
     dense = [attention(tp).prompt(8192, 65536) for tp in (8, 1)]
     assert dense[1] / dense[0] == pytest.approx(8.0, rel=0.1)
-
-
-def test_heads_of_several_sizes_are_refused() -> None:
-    scenario = load_scenario("scenarios/serving/quickstart.yaml", ["model=models/gemma-4-31b"]).scenario
-    with pytest.raises(InputError, match=r"heads of different number or size \(32/4 of 512, 32/16 of 256\)"):
-        simulate(scenario)
