@@ -51,14 +51,16 @@ def zigzag(sharing: Sharing, turn: int) -> Shares:
 
 def turns(sharing: Sharing, seen: Callable[[Sharing, int], Shares]) -> Iterator[Step]:
     """All blocks, each beside the transfer of the next, and backward beside that of the gradients of the last."""
+    known: dict[tuple[bool, tuple[int, int, bool]], tuple[Work, ...]] = {}  # turns after the first are mostly alike
     for turn in range(sharing.ranks):
-        ranks = tuple(_works(sharing, turn, share) for share in seen(sharing, turn))
-        yield from sharing.turn(Turn("attention", ranks, tuple(_passed(sharing, turn))))
+        shares = [(turn > 0, share) for share in seen(sharing, turn)]
+        known |= {one: _works(sharing, *one) for one in shares if one not in known}
+        yield from sharing.turn(Turn("attention", tuple(known[one] for one in shares), tuple(_passed(sharing, turn))))
 
 
-def _works(sharing: Sharing, turn: int, share: tuple[int, int, bool]) -> tuple[Work, ...]:
+def _works(sharing: Sharing, adds: bool, share: tuple[int, int, bool]) -> tuple[Work, ...]:
     block = sharing.block(*share)
-    return (block, sharing.merge(*share[:2])) if turn else (block,)
+    return (block, sharing.merge(*share[:2])) if adds else (block,)
 
 
 def _passed(sharing: Sharing, turn: int) -> Iterator[Collective]:
