@@ -94,11 +94,16 @@ class Blocks:
 
     def take(self, blocks: int) -> None:
         """Use free blocks, dropping idle prefixes, then idle adapters, where there are too few."""
-        if blocks > self.free and self.cache is not None:
+        if blocks > self.free:
+            self._evict(blocks)
+        self.free -= blocks
+
+    def _evict(self, blocks: int) -> None:
+        """Drop idle prefixes, then idle adapters, until so many blocks are free, or none is left."""
+        if self.cache is not None:
             self.free += self.cache.evict(blocks - self.free)
         if blocks > self.free and self.spare is not None:
             self.free += self.spare.evict(blocks - self.free)
-        self.free -= blocks
 
     def give_back(self, blocks: int) -> None:
         """Blocks are free again."""

@@ -45,8 +45,8 @@ def run(batch: "Batch", ended: bool) -> None:
     agenda, replica, decodes, work = batch.agenda, batch.replica, batch.decodes, batch.work
     policy, stages, blocks, stretch = replica.policy, replica.stages, replica.blocks, batch.stretch
     waits, swapped, due, cost = replica.queue.waiting, replica.queue.swapped, agenda.queue, stages.costs[0]
-    remaining, counts, line, partial = replica.ledger.remaining_tokens, decodes.counts, batch.line, batch.partial
-    now, size = agenda.now, len(counts)
+    ledger, counts, line, partial = replica.ledger, decodes.counts, batch.line, batch.partial
+    now, size, remaining = agenda.now, len(counts), ledger.remaining_tokens
     for left in range(IN_A_ROW, 0, -1):
         if ended:
             complete(batch, now)
@@ -78,8 +78,14 @@ def run(batch: "Batch", ended: bool) -> None:
             blocks.take(need)
         ticks, growth = 0, 0
         if chunks:
-            work.begin(chunks, remaining)
-            ticks = stages.prompts(cost, chunks)
+            if len(chunks) == 1:
+                ((request, piece),) = work.chunks = chunks
+                left_over = remaining[request]
+                work.tokens, work.ended = piece, int(left_over == piece)
+                ticks = cost.prompt(piece, ledger.prompt[request] + ledger.done[request] - left_over)
+            else:
+                work.begin(chunks, remaining)
+                ticks = stages.prompts(cost, chunks)
         elif work.chunks:
             work.chunks, work.tokens, work.ended = chunks, 0, 0
         if n:
