@@ -125,7 +125,7 @@ class StageCost:
     def plain(self) -> bool:
         """Whether an iteration takes no more than its rows, its attention and the host before it."""
         beside = (self.overlap, self.remote, self.speculation, self.drafting, self.launching)
-        ahead = any(self.ahead_ticks) or self.launch_ticks[0] or self.stream_ticks
+        ahead = any(self.ahead_ticks) or self.launch_ticks[0] or self.stream_ticks or self.loads is not None
         return not ahead and all(one is None for one in beside)
 
     def rows(self, tokens: int, sampled: int) -> int:
