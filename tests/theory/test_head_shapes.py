@@ -84,6 +84,12 @@ def test_devices_do_not_share_tokens_of_heads_of_several_shapes() -> None:
 
 @pytest.mark.parametrize("name", ["gemma-4-31b", pytest.param("mimo-v2-flash", marks=pytest.mark.slow)])
 def test_models_whose_layers_differ_are_served(name: str) -> None:
-    changes = [f"model=models/{name}", "requests.count=20", "serving.parallel.tp=8", "cluster.nodes=1"]
+    changes = [
+        f"model=models/{name}",
+        "requests.count=20",
+        "serving.parallel.tp=8",
+        "cluster=clusters/dgx-h200",
+        "+serving.precision.weights=fp8",
+    ]
     result = simulate(load_scenario("scenarios/serving/quickstart.yaml", changes).scenario)
     assert result.feasible and result.metrics["unfinished"] == 0
