@@ -1,9 +1,12 @@
 """Which replicas run their iterations in one go."""
 
+from dataclasses import MISSING, fields
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from simulator.serving.costs.iteration import StageCost
 from simulator.serving.replica import plain
 from simulator.serving.replica.plain import is_plain
 from tests.replicas import Price, Setting, asked, check, run, system
@@ -25,6 +28,17 @@ def test_whatever_else_a_replica_has_is_asked_for() -> None:
         setattr(holder, name, object())
         assert not is_plain(replica.batches[0]), name
         setattr(holder, name, None)
+
+
+def test_whatever_else_a_stage_costs_is_asked_for() -> None:
+    """A new field of a stage's costs that is None or nothing where it is not used must be in `StageCost.plain`, or be
+    named here: rows have their own price, and who sends, meets or passes on is asked of the replica."""
+    elsewhere = {"sends", "common", "exchanges", "unfilled", "graphs"}
+    usual = {field.name: field.default for field in fields(StageCost) if field.default is not MISSING}
+    assert StageCost.plain.fget(SimpleNamespace(**usual))
+    for name in usual.keys() - elsewhere:
+        used = tuple(1 for _ in usual[name]) if isinstance(usual[name], tuple) else 1 if usual[name] == 0 else object()
+        assert not StageCost.plain.fget(SimpleNamespace(**(usual | {name: used}))), name
 
 
 @pytest.mark.parametrize(
