@@ -103,8 +103,7 @@ class StageCost:
     drafting: Drafting | None = None
     """What drafting adds here; None where nothing is drafted, and on stages before the last."""
     launching: RowCosts | None = None
-    """Seconds that an iteration with prompts waits longer for launches, by part; None where it replays graphs as others
-    do."""
+    """Seconds that an iteration with prompts waits longer for launches, by part; None where it replays graphs too."""
     unfilled: RowCosts | None = None
     """`body` without rows that fill captured graphs up; None where nothing does."""
     graphs: GraphSizes | None = None
@@ -154,8 +153,7 @@ class StageCost:
         return self._captured[tokens]
 
     def together(self, tokens: int, sampled: int) -> int:
-        """Ticks of the experts for the rows of all replicas that run in step, and of gathering these rows, beside the
-        `rows` of each."""
+        """Ticks of experts for the rows of all replicas in step, and of gathering these, beside the `rows` of each."""
         if self.common is None:
             return 0
         drafts = 0 if self.drafting is None else self.drafting.together(tokens, sampled)
