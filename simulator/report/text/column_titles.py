@@ -45,7 +45,7 @@ _SHORT = {
     "mean_adapter_load_ms": "adapter load",
     "finetuning_throughput": "trained tok/s",
     "asked_again_share": "asked again",
-    "discarded_tokens": "tokens for nought",
+    "discarded_tokens": "tokens wasted",
     "expected_accuracy": "accuracy",
     "total_images": "images",
     "total_image_tokens": "image tokens",

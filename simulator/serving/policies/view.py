@@ -142,7 +142,7 @@ class View:
         blocks, n = replica.blocks, decodes.n
         free = blocks.free if blocks.cache is None and blocks.spare is None else blocks.available()
         if n:
-            free -= decodes.counts[-decodes.iteration % len(decodes.counts)]  # `need`, without the call
+            free -= decodes.need()
         return partial, len(replica.queue.waiting), n + len(partial) + decodes.rows, free, batch.closed
 
 

@@ -46,6 +46,8 @@ class FittedStage:
     speculation: None = None
     drafting: None = None
     launching: None = None
+    loads: None = None
+    plain: bool = False
     stream_ticks: int = 0
     """All weights stay."""
 
