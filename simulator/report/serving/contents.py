@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simulator.results import iterations as of
 from simulator.results.result import Result, Service
-from simulator.results.service import FINISHED, REJECTED, SECOND, latencies, span, tokens_per_bin
+from simulator.results.service import FINISHED, REJECTED, SECOND, asked_before, latencies, span, tokens_per_bin
 from simulator.scenario_fields import at, word
 
 Floats = NDArray[np.float64]
@@ -91,12 +91,20 @@ def header_lines(result: Result) -> Iterable[str]:
         counted[kind] = counted.get(kind, 0) + 1
     for (role, devices, device), number in counted.items():
         yield f"{number:,} {role}{'replica' if number == 1 else 'replicas'} of {devices:,} x {device}"
-    if name := word(result.scenario, "model.name"):
-        yield name.partition(" (")[0]
+    if names := _models(result):
+        yield " and ".join(name.partition(" (")[0] for name in names)
     if result.service is not None:
         yield f"{len(result.service.requests.arrival):,} requests"
     if name := word(result.scenario, "stack.name"):
         yield name.partition(" (")[0]
+
+
+def _models(result: Result) -> list[str]:
+    """Names of the models that answer."""
+    if result.service is not None and result.service.models is not None:
+        return list(dict.fromkeys(result.service.models.models))
+    name = word(result.scenario, "model.name")
+    return [name] if name else []
 
 
 def cdfs(service: Service) -> dict[str, Cdf]:
@@ -168,16 +176,19 @@ def _blocks(service: Service, number: int, over: int) -> tuple[Ints, Ints, Float
 
 
 def _lives(service: Service, edges: Ints, end: int) -> tuple[Floats, Floats]:
-    """Requests that wait and requests that run, on average over each stretch; preempted ones wait."""
+    """Requests that wait and requests that run, on average over each stretch; preempted ones wait, those that another
+    model has answered before run until then."""
     requests = service.requests
+    sent = requests.arrival + asked_before(service)
     known = (requests.status != REJECTED) & (requests.arrival >= 0)
     scheduled = np.where(requests.scheduled >= 0, requests.scheduled, end)[known]
     finish = np.where(requests.status == FINISHED, requests.finish, end)[known]
     ones = np.ones(len(finish))
     begin, over = service.pauses[:, 1], np.minimum(service.pauses[:, 2], end)
     paused = _means(begin, over, np.ones(len(begin)), edges)
-    queue = _means(requests.arrival[known], scheduled, ones, edges) + paused
-    return queue, np.maximum(_means(scheduled, finish, ones, edges) - paused, 0.0)
+    queue = _means(sent[known], np.maximum(scheduled, sent[known]), ones, edges) + paused
+    running = _means(scheduled, finish, ones, edges) + _means(requests.arrival[known], sent[known], ones, edges)
+    return queue, np.maximum(running - paused, 0.0)
 
 
 def _means(start: Ints, end: Ints, level: Floats, edges: Ints) -> Floats:
@@ -194,7 +205,15 @@ def bars_of(service: Service, most: int) -> tuple[Ints, dict[str, tuple[Floats, 
     origin = span(service)[0]
     moments = [
         (column[rows] - origin) / SECOND
-        for column in (requests.arrival, requests.scheduled, requests.first_token, requests.finish)
+        for column in (
+            requests.arrival,
+            requests.arrival + asked_before(service),
+            requests.scheduled,
+            requests.first_token,
+            requests.finish,
+        )
     ]
-    names = ("queue", "prefill", "decode")
+    names: tuple[str, ...] = ("earlier", "queue", "prefill", "decode")
+    if service.models is None:
+        names, moments = names[1:], moments[1:]
     return rows, {name: (moments[i], moments[i + 1]) for i, name in enumerate(names)}

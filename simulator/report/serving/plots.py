@@ -78,7 +78,7 @@ def tokens_over_time(result: Result, service: Service, axes: "Axes") -> "Axes":
 def lives(result: Result, service: Service, axes: "Axes") -> "Axes":
     """The first requests that finished, a row each: waiting, prefill, first to last token."""
     rows, stretches = contents.bars_of(service, MOST_REQUESTS)
-    labels = {"queue": WORDS["queue"], "prefill": WORDS["prefill"], "decode": "first to last token"}
+    labels = {**WORDS, "decode": "first to last token"}
     for name, (begin, end) in stretches.items():
         colour = palette.LIGHT[SLOTS[name]]
         axes.hlines(np.arange(len(rows)), begin, end, color=colour, linewidth=_THICK, label=labels[name])
