@@ -3,11 +3,15 @@
 from functools import cache
 from typing import Any
 
+from simulator.cost.work import Stream
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
+from simulator.training import operators
+from simulator.training.job import Job
+from simulator.training.step import Kernel
 
 shipped = cache(load_spec)
 """A spec of the catalogue; specs do not change, so that each is read once."""
@@ -80,3 +84,15 @@ def scenario(
         stack=software or stack(),
         training=job,
     )
+
+
+def kernels(built: Job, name: str, backward: bool = False) -> list[Kernel]:
+    """Kernels of a name in a pass of the first layer of a job."""
+    passes = operators.layer_backward if backward else operators.layer_forward
+    steps = operators.each(passes(built, built.model.kinds[0]))
+    return [step for step in steps if isinstance(step, Kernel) and step.name == name]
+
+
+def moved(found: list[Kernel]) -> list[tuple[float, float]]:
+    """Bytes read and written by each kernel that only moves memory."""
+    return [(one.work.read_bytes, one.work.write_bytes) for one in found if isinstance(one.work, Stream)]

@@ -2,27 +2,15 @@
 
 import pytest
 
-from simulator.cost.work import Stream
-from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
-from simulator.training.step import Kernel
 from tests import jobs
+from tests.jobs import kernels, moved
 
 
 def job(name: str = "megatron-core", precision: str = "bf16", on: str = "generic-a100") -> Job:
     shape = jobs.model()
     return build_job(jobs.scenario(shape=shape, software=jobs.stack(name), on=on, training={"precision": precision}))
-
-
-def kernels(built: Job, name: str, backward: bool = False) -> list[Kernel]:
-    passes = operators.layer_backward if backward else operators.layer_forward
-    steps = operators.each(passes(built, built.model.kinds[0]))
-    return [step for step in steps if isinstance(step, Kernel) and step.name == name]
-
-
-def moved(found: list[Kernel]) -> list[tuple[float, float]]:
-    return [(one.work.read_bytes, one.work.write_bytes) for one in found if isinstance(one.work, Stream)]
 
 
 def test_scales_of_blocks_are_reordered_before_every_product() -> None:
