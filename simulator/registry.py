@@ -40,12 +40,14 @@ class Registry(Generic[T]):
         return register
 
     def get(self, name: str, path: str = "") -> T:
-        """The thing of that name; InputError with the nearest one, and the `path` where it stands, if there is none."""
+        """The thing of that name; InputError with the nearest one, or with all where none is near, and the `path` where
+        it stands, if there is none."""
         if name not in self._things:
             load_plugins()
         if name not in self._things:
             shown = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
-            raise InputError(Problem(f"unknown {self.kind} `{shown}`", path=path, hint=nearest(name, self._things)))
+            hint = nearest(name, self._things) or "known: " + ", ".join(f"`{one}`" for one in self.names())
+            raise InputError(Problem(f"unknown {self.kind} `{shown}`", path=path, hint=hint))
         return self._things[name]
 
     def has(self, name: object) -> bool:

@@ -50,6 +50,14 @@ def test_a_misspelt_name_is_named_with_the_nearest() -> None:
     assert str(caught.value) == "unknown schedule `gpip`; did you mean `gpipe`?"
 
 
+def test_a_name_like_none_is_told_with_all_that_are_known() -> None:
+    schedules: Registry[int] = Registry("schedule")
+    for name in "abcdefghijklmnop":
+        schedules.add(name * 4)(1)
+    with pytest.raises(InputError, match=r"unknown schedule `zzz`; known: `aaaa`, `bbbb`, .*, `pppp`$"):
+        schedules.get("zzz")
+
+
 def test_a_name_belongs_to_one_thing() -> None:
     schedules: Registry[object] = Registry("schedule")
     thing = schedules.add("gpipe")(object())

@@ -72,10 +72,11 @@ def footprint(
     widest = max(shard.widest(kind) for kind, _ in kinds)
     rows = token_budget * (3.0 * model.hidden + widest) * formats.plain_size
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
-    caches = layers[stage].caches if layers[stage].skipped else sum(count for kind, count in kinds if kind.attends)
-    kv_token = caches * shard.held_bytes * cached_share(model, context)
-    if not alike(shard):
-        attending = [(kind, count) for kind, count in kinds if kind.attends]
+    attending = [(kind, count) for kind, count in kinds if kind.attends]
+    if alike(shard):
+        caches = layers[stage].caches if layers[stage].skipped else sum(count for _, count in attending)
+        kv_token = caches * shard.held_bytes * cached_share(model, context)
+    else:
         kv_token = sum(count * shard.cached_of(kind) * _share(kind.window, context) for kind, count in attending)
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
     return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token, state)
