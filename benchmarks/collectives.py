@@ -13,8 +13,8 @@ from simulator.engine.clock import Clock
 from simulator.fabric import Fabric, build
 from simulator.fabric.sharing import max_min
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.units import TICKS_PER_SECOND
 
 CASES = {

@@ -14,8 +14,8 @@ from simulator.collectives import Routing, cost_of, token_bytes
 from simulator.fabric import build
 from simulator.interop.rows.exchanges import HEADER
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 DEVICES = {"h100": "", "h200": "", "b200": "-b200"}
 """Devices, and what the names of their profiles end in."""

@@ -12,9 +12,9 @@ from simulator.report.catalogue.quantities import dimension_of, exact
 from simulator.serving.workload.lengths import lengths
 from simulator.specs import data_root, load_scenario, load_spec, names
 from simulator.specs.base import Figure, Spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.jobs import JobsScenario
 from simulator.specs.kernels import KernelProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.long_runs.failures import Cause, FailureRates
 from simulator.specs.model import Model
 from simulator.specs.requests import Lengths

@@ -10,17 +10,6 @@ from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Figure, Spec
-from simulator.specs.collectives import (
-    AlgorithmRule,
-    CollectiveProfile,
-    CustomAllReduce,
-    Environment,
-    Fill,
-    Occupancy,
-    Protocol,
-    Scope,
-    Wire,
-)
 from simulator.specs.documentation import describe
 from simulator.specs.fleet import (
     Admission,
@@ -61,6 +50,18 @@ from simulator.specs.kernels import (
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
+from simulator.specs.libraries.collectives import (
+    AlgorithmRule,
+    CollectiveProfile,
+    CustomAllReduce,
+    Environment,
+    Fill,
+    Occupancy,
+    Protocol,
+    Scope,
+    Wire,
+)
+from simulator.specs.libraries.tuner import Tuner, TunerLinks, TunerOption
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
 from simulator.specs.long_runs.storage import Storage
@@ -122,7 +123,6 @@ from simulator.specs.training import (
     Training,
     UserBuffers,
 )
-from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 from simulator.specs.workflow import (
     Dependency,
     DevicePool,

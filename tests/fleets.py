@@ -16,8 +16,8 @@ from simulator.serving.fleet.roster import OFF, UP, Member, Roster
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.scaling import Autoscaler
 from simulator.serving.fleet.stations import Line, Servers
+from simulator.serving.replica.caches.loads import KvLoads, LoadRules, Tier
 from simulator.serving.replica.ledger import Ledger, open_ledger
-from simulator.serving.replica.loads import KvLoads, LoadRules, Tier
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.replica import Replica
 from simulator.serving.tiers.path import Lane, path

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster, Node
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 
 def figure(value: str | float) -> dict[str, Any]:

@@ -15,18 +15,18 @@ from simulator import fabric, units
 from simulator.engine.agenda import Agenda
 from simulator.fabric.sharing import max_min
 from simulator.random import stream
-from simulator.results.service import FINISHED, REJECTED
+from simulator.results.serving.service import FINISHED, REJECTED
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.policies import POLICIES, Rules
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
-from simulator.serving.replica.blocks import Blocks, Memory
+from simulator.serving.replica.caches.blocks import Blocks, Memory
+from simulator.serving.replica.caches.prefix import PrefixCache
 from simulator.serving.replica.intake import FrontEnd
 from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
-from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.record import COLUMNS
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.speculation import Yields

@@ -21,7 +21,7 @@ from simulator.results.result import (
     TokenGaps,
     Transfers,
 )
-from simulator.results.service import serving_metrics
+from simulator.results.serving.service import serving_metrics
 
 MS = 10**9
 GB = 1e9

@@ -149,7 +149,7 @@ def _over_sizes(arguments: Namespace) -> int:
     from simulator.cli import outputs
     from simulator.errors import InputError, Problem
     from simulator.interop.nccl_tests import read_log
-    from simulator.specs.collectives import Environment
+    from simulator.specs.libraries.collectives import Environment
     from simulator.study.collective_sizes import AskedSizes, sweep
 
     misplaced = [name for name in (*_NEEDED, "library", "size", "load") if getattr(arguments, name)]

@@ -29,7 +29,7 @@ from simulator.collectives.tuner import Group, chosen
 from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
 from simulator.fabric.fabric import NETWORK
-from simulator.specs.collectives import CollectiveProfile, Protocol
+from simulator.specs.libraries.collectives import CollectiveProfile, Protocol
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -20,7 +20,7 @@ from simulator.collectives.plan import Plan, plan
 from simulator.collectives.rate import rounded
 from simulator.collectives.routing import Routing
 from simulator.fabric import Fabric
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

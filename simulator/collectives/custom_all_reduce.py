@@ -10,7 +10,7 @@ and the faster one runs. Inside one node only. Fit and errors: docs/models/servi
 """
 
 from simulator.fabric import Fabric
-from simulator.specs.collectives import CustomAllReduce
+from simulator.specs.libraries.collectives import CustomAllReduce
 
 JOINED = ("switch", "mesh")
 """Scale-up fabrics on which every device reaches every other one directly."""

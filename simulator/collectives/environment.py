@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.specs.collectives import CollectiveProfile, Environment
+from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "ring": ("ring",),

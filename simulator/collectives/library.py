@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simulator.errors import InputError, Problem, nearest
 from simulator.specs.catalog import find, names
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 OF_COLLECTIVES: Mapping[str, str] = {"alltoall": "direct", "hierarchical": "two_level", "allgather": "all_gather"}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from simulator.collectives.tuner import Group, blocks
 from simulator.specs.base import Figure
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 OTHERS = "any"
 """Stands for algorithms that a profile does not name."""

@@ -20,7 +20,7 @@ from simulator.collectives.routing import Routing
 from simulator.engine.tape import Activity, Use
 from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.demand import LinkDemand
 from simulator.collectives.phase import Phase
-from simulator.specs.collectives import CollectiveProfile, Protocol
+from simulator.specs.libraries.collectives import CollectiveProfile, Protocol
 from simulator.units import TICKS_PER_SECOND
 
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
+from simulator.specs.libraries.tuner import Tuner, TunerLinks, TunerOption
 
 SMALLEST = 64
 """Bytes of the first correction, and of a piece per ring and member from which a plateau begins."""

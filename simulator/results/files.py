@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.results import ground as grounds
-from simulator.results import long_run, service_files
+from simulator.results import long_run
 from simulator.results.ground import Ground, Validation
 from simulator.results.parts import Misfit, mapping, numbers, part, plain, require, said, text, texts, whole, within
 from simulator.results.result import (
@@ -38,6 +38,7 @@ from simulator.results.result import (
     Sensitivity,
     Spans,
 )
+from simulator.results.serving import service_files
 from simulator.results.spread import Circumstances, Spread
 from simulator.results.writing import encoded, replacing
 

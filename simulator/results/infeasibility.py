@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from simulator.results.result import HostMemory, JobRecord, MemoryUse, Result
-from simulator.results.service import REJECTED
+from simulator.results.serving.service import REJECTED
 
 NO_FIT = " does not fit: "
 """What the warning of a stage that does not fit its devices says after its name."""

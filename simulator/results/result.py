@@ -7,13 +7,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.adapters import AdapterUse
-from simulator.results.cache_tiers import CacheTierUse
-from simulator.results.finetuning import FinetuningUse
-from simulator.results.fleet import FleetRecord
 from simulator.results.ground import Ground
 from simulator.results.long_run import LongRun
-from simulator.results.model_routing import ModelUse
+from simulator.results.serving.adapters import AdapterUse
+from simulator.results.serving.cache_tiers import CacheTierUse
+from simulator.results.serving.finetuning import FinetuningUse
+from simulator.results.serving.fleet import FleetRecord
+from simulator.results.serving.model_routing import ModelUse
 from simulator.results.spread import Interval, intervals
 
 SCHEMA = 1

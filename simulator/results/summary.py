@@ -15,16 +15,10 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.metrics import METRICS
-from simulator.results.adapters import AdapterUse
-from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.documents.form import plain
-from simulator.results.finetuning import FinetuningUse
-from simulator.results.fleet import PHASES, REASONS
 from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
 from simulator.results.long_run import header
-from simulator.results.model_routing import by_model
-from simulator.results.request_time import mean_request_time
 from simulator.results.result import (
     CriticalPath,
     DeviceClass,
@@ -37,7 +31,13 @@ from simulator.results.result import (
     Result,
     Service,
 )
-from simulator.results.service import SECOND, by_difficulty, by_priority, by_tenant
+from simulator.results.serving.adapters import AdapterUse
+from simulator.results.serving.cache_tiers import CacheTierUse
+from simulator.results.serving.finetuning import FinetuningUse
+from simulator.results.serving.fleet import PHASES, REASONS
+from simulator.results.serving.model_routing import by_model
+from simulator.results.serving.request_time import mean_request_time
+from simulator.results.serving.service import SECOND, by_difficulty, by_priority, by_tenant
 
 CHAINS = "chains like"
 """Before the number of a chain in the name of a device class that stands for all chains of its pace."""

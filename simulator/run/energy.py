@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from simulator.axes import EP, TP
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j, with_links
-from simulator.results import iterations as of
 from simulator.results.result import Iterations, Replica
+from simulator.results.serving import iterations as of
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
 

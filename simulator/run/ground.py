@@ -20,9 +20,9 @@ from simulator.run.kinds import kind_of
 from simulator.run.workflow.stages import scenarios
 from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.kernels import ANY_FAMILY, KernelProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import AnyRun, JobsScenario, OneScenario, ServingScenario
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack

@@ -10,11 +10,11 @@ from functools import cache
 from typing import Any
 
 from simulator.results.metrics import mean
-from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
-from simulator.specs.collectives import CollectiveProfile
+from simulator.results.serving.request_time import mean_request_time
 from simulator.specs.hardware import Cluster
 from simulator.specs.jobs import TrainingJob
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.specs.scenario import AnyRun, JobsScenario, Scenario, ServingScenario
 from simulator.specs.workflow import Workflow

@@ -19,8 +19,8 @@ from simulator.engine.tape import Tape
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.interop.executions.graph import Execution, Operation
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 Ints = NDArray[np.int64]

@@ -33,19 +33,19 @@ from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.fleet.tiers import Tiers, host_link
 from simulator.serving.policies.view import view
-from simulator.serving.replica.blocks import Memory
-from simulator.serving.replica.chunks import ChunkCache
+from simulator.serving.replica.caches.blocks import Memory
+from simulator.serving.replica.caches.chunks import ChunkCache
+from simulator.serving.replica.caches.prefix import PrefixCache
 from simulator.serving.replica.images import ImageEncoder
 from simulator.serving.replica.intake import FrontEnd
 from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
-from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.speculation import Yields
 from simulator.serving.workload.generate import NEVER, Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.requests import Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import ServingStack

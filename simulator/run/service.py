@@ -22,7 +22,7 @@ from simulator.results.result import (
     no_spans,
 )
 from simulator.results.result import Replica as ReplicaRecord
-from simulator.results.service import (
+from simulator.results.serving.service import (
     REJECTED,
     adapter_figures,
     economy,

@@ -30,7 +30,7 @@ from simulator.run.site import Seat
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.training.arranged import arranged_job
 from simulator.training.chains import StepCosts

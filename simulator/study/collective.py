@@ -8,8 +8,8 @@ from simulator import collectives, fabric
 from simulator.collectives import CollectiveCost, Routing, library_of
 from simulator.errors import InputError, Problem
 from simulator.results.documents.collective import CollectiveDocument
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
 

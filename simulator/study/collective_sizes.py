@@ -13,8 +13,8 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.interop.nccl_tests import NcclLog
 from simulator.interop.rows.network import bus_factor
 from simulator.results.documents.collective import CollectiveCurve, CollectiveSweepDocument, SizedCollective
-from simulator.specs.collectives import CollectiveProfile, Environment
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
 

@@ -15,8 +15,8 @@ import simulator
 from simulator.errors import InputError, Problem
 from simulator.specs import data_root, dump
 from simulator.specs.base import Spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.kernels import KernelProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import AnyRun
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".yaml", ".yml", ".gz", ".txt", ".parquet")

@@ -12,8 +12,8 @@ from simulator.fabric import Fabric
 from simulator.fabric.outline import Outline, bisection, longest_way, outline
 from simulator.fabric.scale_out.base import DIRECT
 from simulator.results.documents.network import Bill, DrawnJoin, DrawnPoint, HotLink, NetworkDocument
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.network import Wired
 from simulator.specs.network.parts import NetworkParts
 from simulator.specs.resolve import load_spec

@@ -24,8 +24,8 @@ from simulator.results.result import Sensitivity
 from simulator.run.simulate import Fold, run
 from simulator.specs import load_spec
 from simulator.specs.base import Figure, Spec
-from simulator.specs.collectives import CollectiveProfile, Protocol, Scope
 from simulator.specs.hardware import Accelerator, Cluster, Nics
+from simulator.specs.libraries.collectives import CollectiveProfile, Protocol, Scope
 from simulator.specs.scenario import Scenario
 
 BETTER = 0.1

@@ -14,7 +14,7 @@ from simulator.cost import compile_device
 from simulator.errors import InfeasibleError
 from simulator.program.timing import Costs
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.training.build import build_job, in_flight, named_schedule
 from simulator.training.checks import check_copies, check_split

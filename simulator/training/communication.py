@@ -18,7 +18,7 @@ from simulator.fabric import Fabric
 from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.parallel import Mesh
 from simulator.program.content import Comm
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.training.experts.routing import LOAD
 from simulator.training.job import Job, Replicas
 

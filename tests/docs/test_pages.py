@@ -136,7 +136,7 @@ assert one_by_one < other""",
 from simulator.collectives import cost_of
 from simulator.fabric import build
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 machine = load_spec(Cluster, "clusters/dgx-h100")
 profile = load_spec(CollectiveProfile, machine.collectives)

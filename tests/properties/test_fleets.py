@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.random import stream
-from simulator.results.service import FAILED, FINISHED, REJECTED
+from simulator.results.serving.service import FAILED, FINISHED, REJECTED
 from simulator.serving.fleet.breakdowns import Planned
 from simulator.specs.fleet import Fleet
 from tests.effort import simulations

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.random import stream
-from simulator.results.service import FAILED, FINISHED, REJECTED
+from simulator.results.serving.service import FAILED, FINISHED, REJECTED
 from simulator.serving.fleet.breakdowns import Planned
 from simulator.serving.tiers.path import Lane, path
 from simulator.specs.fleet import Fleet

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from simulator.results import iterations as of
-from simulator.results.service import FINISHED
+from simulator.results.serving import iterations as of
+from simulator.results.serving.service import FINISHED
 from simulator.run.served.rows import iterations_of
 from simulator.serving.fleet.router import ROUTERS
 from simulator.serving.policies import POLICIES, Policy

@@ -26,8 +26,8 @@ from simulator.model.blocks.around import NORM, RESIDUAL
 from simulator.model.cut import Cut
 from simulator.serving.costs.iteration import ReplicaCost, compile_costs, split_layers
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
 from simulator.units import TICKS_PER_SECOND

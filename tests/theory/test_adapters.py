@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.results.service import FINISHED
+from simulator.results.serving.service import FINISHED
 from simulator.serving.replica.adapters import AdapterRules, AdapterSlots
 from simulator.serving.tiers.path import Lane, path
 from simulator.serving.workload.generate import NEVER

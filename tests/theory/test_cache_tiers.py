@@ -13,7 +13,7 @@ import pytest
 from simulator.interop import traces
 from simulator.results.result import Result
 from simulator.run.serve import run_serving, serve
-from simulator.serving.replica.loads import KvLoads, LoadRules, Tier
+from simulator.serving.replica.caches.loads import KvLoads, LoadRules, Tier
 from simulator.serving.tiers.path import Lane, path
 from simulator.serving.tiers.store import empty
 from simulator.specs import load_scenario

@@ -9,7 +9,7 @@ from simulator.cli import main
 from simulator.random import stream
 from simulator.results.result import Service
 from simulator.run.serve import serve
-from simulator.serving.costs.expert_loads import Loading, Planes
+from simulator.serving.costs.beside.expert_loads import Loading, Planes
 from simulator.serving.fleet.system import resolve
 from simulator.specs import load_scenario
 

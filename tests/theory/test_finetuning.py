@@ -11,7 +11,7 @@ from simulator.results.files import read, save
 from simulator.results.result import Result
 from simulator.run.serve import serve, serving
 from simulator.run.site import Site
-from simulator.serving.costs.finetuning import PRODUCTS
+from simulator.serving.costs.beside.finetuning import PRODUCTS
 from simulator.serving.fleet.system import resolve
 from simulator.serving.replica.finetuning import FinetuningTokens
 from simulator.specs import load_scenario

@@ -8,10 +8,10 @@ import pytest
 
 from simulator.cli import main
 from simulator.results import read, save
-from simulator.results.model_routing import ModelUse, by_model
-from simulator.results.request_time import request_time
 from simulator.results.result import Result, Service
-from simulator.results.service import FAILED, FINISHED, by_difficulty
+from simulator.results.serving.model_routing import ModelUse, by_model
+from simulator.results.serving.request_time import request_time
+from simulator.results.serving.service import FAILED, FINISHED, by_difficulty
 from simulator.run.serve import serve
 from simulator.specs import load_scenario
 

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.errors import InputError
-from simulator.results.service import FINISHED
+from simulator.results.serving.service import FINISHED
 from simulator.run.serve import ServingRun, run_serving, serve
 from simulator.serving.fleet.rates import first_to_saturate, pool_rates
 from simulator.serving.fleet.system import resolve

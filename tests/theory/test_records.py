@@ -13,13 +13,13 @@ from simulator.cli import main
 from simulator.random import stream
 from simulator.report.result.html import document
 from simulator.report.result.page import page
-from simulator.results import iterations
 from simulator.results import sample as sample_figures
 from simulator.results.result import RequestRecords, Result
-from simulator.results.service import serving_metrics
-from simulator.results.sketch import ERROR, Sketch
+from simulator.results.serving import iterations
+from simulator.results.serving.service import serving_metrics
+from simulator.results.serving.sketch import ERROR, Sketch
+from simulator.results.serving.totals import Totals
 from simulator.results.summary import to_json
-from simulator.results.totals import Totals
 from simulator.run.serve import serve
 from simulator.run.served import condense
 from simulator.serving.replica import ledger
@@ -186,7 +186,7 @@ def test_gaps_in_parts_are_all_gaps_and_their_figures_are_the_same(monkeypatch: 
     for name in ("gap", "count"):
         whole = np.concatenate([getattr(part, name) for part in parts])
         assert (np.sort(whole) == np.sort(getattr(service.gaps, name))).all()
-    monkeypatch.setattr("simulator.results.service.MOST_GAPS", 100)
+    monkeypatch.setattr("simulator.results.serving.service.MOST_GAPS", 100)
     monkeypatch.setattr(sample_figures, "BINS", 64)
     assert serving_metrics(service) == pytest.approx(plain, rel=1e-12)
     exact = [name for name in plain if name.endswith("_itl_ms") and name[0] == "p"]

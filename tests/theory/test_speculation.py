@@ -10,10 +10,10 @@ from simulator.cost import compile_device
 from simulator.cost.decode import decode_lines
 from simulator.errors import InputError
 from simulator.random import stream
-from simulator.results.service import FINISHED
+from simulator.results.serving.service import FINISHED
 from simulator.run.serve import serve
+from simulator.serving.costs.beside.drafting import verified_rows
 from simulator.serving.costs.depth import Depth
-from simulator.serving.costs.drafting import verified_rows
 from simulator.serving.costs.iteration import ReplicaCost, compile_costs
 from simulator.serving.replica.speculation import TURNS, Yields
 from simulator.specs import load_spec

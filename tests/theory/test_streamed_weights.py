@@ -8,7 +8,7 @@ import pytest
 from simulator.cli import main
 from simulator.results.result import Result
 from simulator.run.serve import serve
-from simulator.serving.costs.streaming import loaded
+from simulator.serving.costs.beside.streaming import loaded
 from simulator.specs import load_scenario
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 

@@ -14,8 +14,8 @@ from simulator.engine.clock import Clock
 from simulator.engine.tape import Activity, chain
 from simulator.fabric.sharing import max_min
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 SIZE = 128 * 2**20
 TESTBED = """

@@ -16,7 +16,7 @@ from simulator.calibration.asked import Asked, save
 from simulator.interop.rows.exchanges import ExchangeRow, MappedExchange, map_exchange
 from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
 from simulator.run.measured.exchanges import planned, predicted
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 Floats = NDArray[np.float64]

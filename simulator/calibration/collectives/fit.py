@@ -19,7 +19,7 @@ from simulator.calibration.collectives.model import BETWEEN, BOUNDS, OWN, Model,
 from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.rows import MB, PARTS, rows_of
 from simulator.specs.catalog import names
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 BINS = {

@@ -12,8 +12,8 @@ from simulator.collectives.choice import ruled
 from simulator.collectives.demand import demand_of
 from simulator.collectives.placement import placements
 from simulator.collectives.rate import PASSES
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 BOUNDS = {

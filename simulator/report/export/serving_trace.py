@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.report.export.trace_text import as_json, metadata, microseconds, nanoseconds
-from simulator.results import iterations as of
 from simulator.results.result import Iterations, Replica, Service, Transfers
+from simulator.results.serving import iterations as of
 
 MOST_ROWS = 100_000
 """Slices of iterations of all replicas that are drawn at most; each comes with one event of its counter."""

@@ -15,9 +15,9 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.results.result import Result, Service
-from simulator.results.service import FINISHED, SECOND, span
+from simulator.results.serving.service import FINISHED, SECOND, span
+from simulator.results.serving.token_times import token_times
 from simulator.results.summary import ordered_metrics
-from simulator.results.token_times import token_times
 from simulator.results.writing import replacing
 from simulator.scenario_fields import at, word
 

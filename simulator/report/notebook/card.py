@@ -22,8 +22,8 @@ from simulator.results.documents.comparison import ComparedRun, ComparisonDocume
 from simulator.results.documents.sweep import RankedPoints, SweepDocument
 from simulator.results.infeasibility import Infeasibility, filled, infeasibility, nothing_served, reason, remarks
 from simulator.results.metrics import mean
-from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
+from simulator.results.serving.request_time import mean_request_time
 
 _HEADLINE = {
     "training": (

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.results import iterations as of
 from simulator.results.documents.comparison import ComparisonDocument
-from simulator.results.request_time import request_time
 from simulator.results.result import Result
-from simulator.results.service import FINISHED
+from simulator.results.serving import iterations as of
+from simulator.results.serving.request_time import request_time
+from simulator.results.serving.service import FINISHED
 from simulator.results.summary import class_names, ordered_metrics
 from simulator.units import TICKS_PER_SECOND
 

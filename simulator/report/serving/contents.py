@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results import iterations as of
 from simulator.results.result import Result, Service
-from simulator.results.service import FINISHED, REJECTED, SECOND, asked_before, latencies, span, tokens_per_bin
+from simulator.results.serving import iterations as of
+from simulator.results.serving.service import FINISHED, REJECTED, SECOND, asked_before, latencies, span, tokens_per_bin
 from simulator.scenario_fields import at, word
 
 Floats = NDArray[np.float64]

@@ -15,9 +15,9 @@ from simulator.report.svg.curves import Curve
 from simulator.report.svg.pictures import Readout
 from simulator.report.text import blocks, palette, scales, wording
 from simulator.report.text.plain import clean
-from simulator.results.fleet import DOWN, DRAINING, PHASES, REASONS, UP, FleetRecord, over_time
 from simulator.results.result import Result, Service
-from simulator.results.service import SECOND, by_tenant, span
+from simulator.results.serving.fleet import DOWN, DRAINING, PHASES, REASONS, UP, FleetRecord, over_time
+from simulator.results.serving.service import SECOND, by_tenant, span
 
 LEVELS = "▁▂▃▄▅▆▇█"
 WIDTH = 64

@@ -20,9 +20,9 @@ from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
 from simulator.report.text.scales import Mark
 from simulator.results.infeasibility import nothing_served, remarks
-from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service
-from simulator.results.service import attainment, by_priority, latencies
+from simulator.results.serving.request_time import mean_request_time
+from simulator.results.serving.service import attainment, by_priority, latencies
 from simulator.results.summary import ordered_metrics
 
 SLOTS = {

@@ -10,9 +10,9 @@ from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup
 from simulator.report.text import blocks, wording
 from simulator.report.text.plain import clean
-from simulator.results.model_routing import by_model
 from simulator.results.result import Service
-from simulator.results.service import by_difficulty
+from simulator.results.serving.model_routing import by_model
+from simulator.results.serving.service import by_difficulty
 
 _AMOUNTS = {"cost_usd": ("cost", "money"), "energy_j": ("energy", "energy")}
 _POOL = ("attempts", "answers", "tokens out", "mean", "P99")

@@ -17,14 +17,14 @@ from simulator.report.step import ledger, sections
 from simulator.report.text import blocks, wording
 from simulator.report.text.bars import Axis, Stack
 from simulator.report.text.plain import clean
-from simulator.results import iterations as of
-from simulator.results.adapters import AdapterUse
-from simulator.results.cache_tiers import CacheTierUse
-from simulator.results.finetuning import FinetuningUse
 from simulator.results.infeasibility import infeasibility
-from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
-from simulator.results.service import SECOND, by_priority, held_seconds
+from simulator.results.serving import iterations as of
+from simulator.results.serving.adapters import AdapterUse
+from simulator.results.serving.cache_tiers import CacheTierUse
+from simulator.results.serving.finetuning import FinetuningUse
+from simulator.results.serving.request_time import mean_request_time
+from simulator.results.serving.service import SECOND, by_priority, held_seconds
 from simulator.scenario_fields import at
 
 MOST_REPLICAS = 8

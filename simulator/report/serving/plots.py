@@ -11,9 +11,9 @@ from simulator.report.serving.html import BINS, MOST_POINTS, MOST_REQUESTS, SLOT
 from simulator.report.svg.figures import legend_below, thickness
 from simulator.report.text import palette
 from simulator.report.text.plain import clean
-from simulator.results.request_time import request_time
 from simulator.results.result import Result, Service
-from simulator.results.service import attainment, latencies
+from simulator.results.serving.request_time import request_time
+from simulator.results.serving.service import attainment, latencies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,8 @@ from simulator.collectives import Plan
 from simulator.collectives.link_range import LinkRange
 from simulator.fabric import Fabric
 from simulator.results.result import LinkLoad, Service
-from simulator.results.service import span
-from simulator.serving.costs.drafting import verified_rows
+from simulator.results.serving.service import span
+from simulator.serving.costs.beside.drafting import verified_rows
 from simulator.serving.costs.iteration import library
 from simulator.serving.costs.sends import Library, knot
 from simulator.serving.fleet.kv_transfer import pairs_of

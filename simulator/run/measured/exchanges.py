@@ -5,8 +5,8 @@ from functools import cache
 from simulator import collectives, fabric
 from simulator.collectives import Plan
 from simulator.interop.rows.exchanges import MappedExchange
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
 

@@ -7,8 +7,8 @@ import numpy as np
 from simulator import collectives, fabric
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.network import MappedCollective
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.results.result import Iterations, RequestRecords, TokenGaps
-from simulator.results.service import FINISHED, MILLISECOND, concurrent
-from simulator.results.totals import ReplicaTotals, Totals
+from simulator.results.serving.service import FINISHED, MILLISECOND, concurrent
+from simulator.results.serving.totals import ReplicaTotals, Totals
 from simulator.run.energy import PowerLevels
 from simulator.run.served.rows import PartSeconds, gaps_of, iterations_of, log_of, requests_of, row_parts, verified_of
 from simulator.serving.fleet.system import System

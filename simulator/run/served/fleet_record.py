@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.fleet import REASONS, FleetRecord, LinkOutage, TenantRecord
 from simulator.results.infeasibility import NEVER_STARTS
 from simulator.results.result import Service
-from simulator.results.service import FAILED, FINISHED, REJECTED
+from simulator.results.serving.fleet import REASONS, FleetRecord, LinkOutage, TenantRecord
+from simulator.results.serving.service import FAILED, FINISHED, REJECTED
 from simulator.serving.fleet.door import TOO_LONG
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.model_routing import UNKNOWN, ModelUse
 from simulator.results.result import Service
-from simulator.results.service import held_seconds
+from simulator.results.serving.model_routing import UNKNOWN, ModelUse
+from simulator.results.serving.service import held_seconds
 from simulator.serving.fleet.models import COLUMNS, LAST
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.axes import EP, TP
-from simulator.results.iterations import RowGaps
 from simulator.results.result import Iterations, RequestRecords, TokenGaps
-from simulator.serving.costs.drafting import verified_rows
+from simulator.results.serving.iterations import RowGaps
+from simulator.serving.costs.beside.drafting import verified_rows
 from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.costs.pieces import RowCosts
 from simulator.serving.replica.ledger import Column, Ledger, column

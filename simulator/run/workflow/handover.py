@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simulator import collectives, units
 from simulator.fabric import Fabric
 from simulator.run.workflow.pieces import Piece, Transfer, missing
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 Ints = NDArray[np.int64]
 _WHOLE = (Fraction(0), Fraction(1))

@@ -21,8 +21,8 @@ from simulator.run.workflow.pieces import Piece
 from simulator.run.workflow.pools import Devices, of_stage
 from simulator.run.workflow.timed import timed
 from simulator.serving.fleet.system import resolve
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import placed_below
 from simulator.specs.workflow import AnyStage, HandOverStage, ServingStage, TrainingStage, Workflow
 from simulator.training.job import Job

@@ -13,7 +13,7 @@ from simulator.run.workflow import order
 from simulator.run.workflow.play import Played, Step, critical, play
 from simulator.run.workflow.pools import Devices, devices_of
 from simulator.run.workflow.priced import Priced, Pricer
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec, scenario_hash
 from simulator.specs.workflow import TimedStage, Workflow
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from simulator import collectives
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.spread import Spread
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import Model
 from simulator.specs.serving import ExpertTraffic, Layout, ServingStack
 

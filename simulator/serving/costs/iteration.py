@@ -16,13 +16,15 @@ from simulator.cost import Device, compile_device
 from simulator.fabric import Fabric, build
 from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.able import check_layout, context_cut
-from simulator.serving.costs.adapters import Beside, adapters_of, blocks_of_adapters, with_slots
 from simulator.serving.costs.attention import Segments, summed
+from simulator.serving.costs.beside.adapters import Beside, adapters_of, blocks_of_adapters, with_slots
+from simulator.serving.costs.beside.drafting import Drafting, assumed, drafted, drafting
+from simulator.serving.costs.beside.expert_loads import Loading, streamed
+from simulator.serving.costs.beside.finetuning import FinetuningCost, finetuning_cost
+from simulator.serving.costs.beside.remote_attention import RemoteDecode, check_remote, remote_blocks, remote_decode
+from simulator.serving.costs.beside.vision import VisionCost, vision_cost, with_encoder
 from simulator.serving.costs.depth import Depth, depths
-from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
-from simulator.serving.costs.expert_loads import Loading, streamed
-from simulator.serving.costs.finetuning import FinetuningCost, finetuning_cost
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.graphs import GraphSizes, graph_sizes
@@ -36,16 +38,14 @@ from simulator.serving.costs.overlap import (
     overlapping,
 )
 from simulator.serving.costs.pieces import Pieces, RowCosts, both, by_part, fill, hop, ticks
-from simulator.serving.costs.remote_attention import RemoteDecode, check_remote, remote_blocks, remote_decode
 from simulator.serving.costs.sends import Library, Message, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
-from simulator.serving.costs.vision import VisionCost, vision_cost, with_encoder
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters, Finetuning
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster, Node
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
 from simulator.specs.serving import ExpertTraffic, KvCache, Layout, NumberFormats, Overlap, ServingStack

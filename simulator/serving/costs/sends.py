@@ -20,7 +20,7 @@ from simulator.program.content import Call, Comm
 from simulator.serving.costs.exchange import Exchange
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.placement import ReplicaPlacement
-from simulator.specs.collectives import CollectiveProfile, CustomAllReduce
+from simulator.specs.libraries.collectives import CollectiveProfile, CustomAllReduce
 from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND, to_ticks
 

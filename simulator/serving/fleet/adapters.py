@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator import units
 from simulator.errors import InputError, Problem
-from simulator.results.adapters import AdapterUse
+from simulator.results.serving.adapters import AdapterUse
 from simulator.serving.fleet.tiers import Tiers
 from simulator.serving.replica.adapters import AdapterRules, AdapterSlots
 from simulator.serving.replica.replica import Replica

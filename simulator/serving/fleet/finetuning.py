@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from simulator import units
 from simulator.errors import InputError, Problem
-from simulator.results.finetuning import FinetuningUse
+from simulator.results.serving.finetuning import FinetuningUse
 from simulator.serving.policies import Policy
 from simulator.serving.replica.finetuning import FinetuningTokens
 from simulator.serving.replica.replica import Replica

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.agenda import Agenda
-from simulator.results.service import FINISHED, IN_FLIGHT, REJECTED
+from simulator.results.serving.service import FINISHED, IN_FLIGHT, REJECTED
 from simulator.serving.fleet import sticky  # noqa: F401 - registers its routers
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.models import ModelChoice

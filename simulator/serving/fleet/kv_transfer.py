@@ -25,7 +25,7 @@ from simulator.serving.fleet.detours import detour, together
 from simulator.serving.fleet.router import Choice, Router
 from simulator.serving.replica.ledger import Ledger, cached_tokens
 from simulator.serving.replica.replica import Replica
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 PROBE = 1e9
 """Bytes of the transfer that the route between two replicas is measured with."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simulator.engine.agenda import Agenda
-from simulator.results.service import FAILED, FINISHED, IN_FLIGHT, REJECTED
+from simulator.results.serving.service import FAILED, FINISHED, IN_FLIGHT, REJECTED
 from simulator.serving.fleet.breakdowns import Breakdowns
 from simulator.serving.fleet.door import LOST, NOBODY_UP, QUEUE_FULL, TOO_LONG, Door
 from simulator.serving.fleet.kv_transfer import KvTransfer

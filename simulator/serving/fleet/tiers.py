@@ -15,11 +15,11 @@ from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity, Use
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
-from simulator.results.cache_tiers import CacheTierUse
-from simulator.serving.costs.streaming import HOST_LINK, loaded
-from simulator.serving.costs.streaming import rate as loading_rate
-from simulator.serving.replica.chunk_loads import ChunkLoads
-from simulator.serving.replica.loads import KvLoads, LoadRules, Tier
+from simulator.results.serving.cache_tiers import CacheTierUse
+from simulator.serving.costs.beside.streaming import HOST_LINK, loaded
+from simulator.serving.costs.beside.streaming import rate as loading_rate
+from simulator.serving.replica.caches.chunk_loads import ChunkLoads
+from simulator.serving.replica.caches.loads import KvLoads, LoadRules, Tier
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.weight_loads import WeightLoads
 from simulator.serving.tiers.eviction import EVICTIONS

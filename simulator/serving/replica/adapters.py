@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from simulator.engine.agenda import Running
-from simulator.serving.costs.adapters import Beside
+from simulator.serving.costs.beside.adapters import Beside
 from simulator.serving.tiers.path import Path
 from simulator.serving.workload.adapters import BASE
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.serving.costs.shared_prefix import SharedPrefixAttention
-from simulator.serving.replica.blocks import Blocks
+from simulator.serving.replica.caches.blocks import Blocks
 
 Ints = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simulator.serving.costs.finetuning import FinetuningCost, backward_attention
+from simulator.serving.costs.beside.finetuning import FinetuningCost, backward_attention
 from simulator.specs.adapters import Finetuning
 from simulator.units import to_ticks
 

@@ -6,7 +6,7 @@ on the same replica; one that comes back after a failure does (vLLM's encoder ca
 
 from collections.abc import Sequence
 
-from simulator.serving.costs.vision import VisionCost
+from simulator.serving.costs.beside.vision import VisionCost
 from simulator.serving.policies.base import Chunks
 
 

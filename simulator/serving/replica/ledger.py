@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.service import IN_FLIGHT
+from simulator.results.serving.service import IN_FLIGHT
 from simulator.serving.workload.generate import NEVER, Workload
 
 MANY = 200_000

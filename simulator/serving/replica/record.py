@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.serving.replica.usage import Usage
+from simulator.serving.replica.caches.usage import Usage
 
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch

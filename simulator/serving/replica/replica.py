@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 from simulator import units
 from simulator.engine.agenda import Agenda
 from simulator.errors import InputError, Problem
-from simulator.results.service import FINISHED, REJECTED
+from simulator.results.serving.service import FINISHED, REJECTED
 from simulator.serving.policies import Policy
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
-from simulator.serving.replica.blocks import Blocks, Memory
+from simulator.serving.replica.caches.blocks import Blocks, Memory
+from simulator.serving.replica.caches.prefix import PrefixCache
 from simulator.serving.replica.intake import FrontEnd, Intake
 from simulator.serving.replica.ledger import Ledger, cached_tokens
-from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.queue import Queue
 from simulator.serving.replica.record import Record
 from simulator.serving.replica.speculation import Yields
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from simulator.serving.costs.iteration import StageCost
     from simulator.serving.replica.adapters import AdapterSlots
+    from simulator.serving.replica.caches.loads import KvLoads
     from simulator.serving.replica.finetuning import FinetuningTokens
     from simulator.serving.replica.images import ImageEncoder
-    from simulator.serving.replica.loads import KvLoads
     from simulator.serving.replica.lockstep import Lockstep
     from simulator.serving.replica.weight_loads import WeightLoads
     from simulator.serving.replica.wires import ReplicaWires

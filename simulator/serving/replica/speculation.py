@@ -10,7 +10,7 @@ at a time.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.serving.replica.blocks import Blocks
+from simulator.serving.replica.caches.blocks import Blocks
 from simulator.serving.replica.decodes import Decodes
 from simulator.specs.speculation import Speculation
 

@@ -24,7 +24,7 @@ from simulator import units
 from simulator.program.piece import COMPUTE
 from simulator.run.loads import moves
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.study.layouts.layout import Layout
 from simulator.study.layouts.shape import Key, Networks, Passes, Shape, key, shape, staged

@@ -17,7 +17,7 @@ from simulator.cost import Device
 from simulator.errors import InputError
 from simulator.program.piece import COMPUTE, HOST, Piece
 from simulator.run.simulate import Prepared, prepare
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.study.layouts.layout import Layout
 from simulator.training.arranged import arranged_job

@@ -6,8 +6,8 @@ import numpy as np
 
 from simulator import collectives, fabric, units
 from simulator.specs.base import Bytes, Spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.results.result import RequestRecords, Result, Service
-from simulator.results.service import latencies
+from simulator.results.serving.service import latencies
 from simulator.specs.requests import Slo
 from simulator.specs.scenario import ServingScenario
 

@@ -3,7 +3,7 @@
 from simulator.interop.rows.exchanges import ExchangeRow, map_exchange
 from simulator.interop.rows.jsonl import Line
 from simulator.run.measured.exchanges import predicted
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.study.validate.timed import Timed, TimedOutcome, timed_line
 

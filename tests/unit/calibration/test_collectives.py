@@ -15,7 +15,7 @@ from simulator.calibration.collectives.rows import MB
 from simulator.calibration.kinds import calibrate
 from simulator.errors import InputError
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 PROFILE = load_spec(CollectiveProfile, "nccl-v100")
 

@@ -11,7 +11,7 @@ from simulator.interop.rows.exchanges import ExchangeRow, MappedExchange, map_ex
 from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
 from simulator.run.measured.exchanges import predicted
 from simulator.specs import data_root
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 SHIPPED = data_root() / "workloads" / "measurements" / "exchanges.jsonl"

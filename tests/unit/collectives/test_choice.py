@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simulator import collectives
 from simulator.fabric import build
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.effort import examples
 from tests.machines import cluster, two_protocols

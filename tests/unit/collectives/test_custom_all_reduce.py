@@ -5,8 +5,8 @@ import pytest
 from simulator import fabric
 from simulator.collectives.custom_all_reduce import custom_seconds, serves
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 MEASURED = {
     "nccl-a100": ("dgx-a100", {(2, 8192): 5.34, (4, 262144): 14.5, (8, 65536): 11.4, (8, 2097152): 45.4}),

@@ -5,8 +5,8 @@ import pytest
 from simulator import collectives
 from simulator.errors import InputError
 from simulator.fabric import build
-from simulator.specs.collectives import CollectiveProfile, Environment
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 from simulator.specs.resolve import load_spec
 
 CLUSTER = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2})

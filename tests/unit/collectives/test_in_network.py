@@ -173,8 +173,8 @@ def test_bad_words_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_the_library_takes_it_where_the_cluster_has_it() -> None:
-    from simulator.specs.collectives import CollectiveProfile
     from simulator.specs.hardware import Cluster
+    from simulator.specs.libraries.collectives import CollectiveProfile
     from simulator.specs.resolve import load_spec
 
     library = load_spec(CollectiveProfile, "nccl-h100")

@@ -11,7 +11,7 @@ from simulator.collectives.choice import ruled
 from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement, placements
 from simulator.fabric import build
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.machines import cluster, level, profile
 

@@ -8,7 +8,7 @@ from simulator.collectives import Routing
 from simulator.collectives.algorithms import ALGORITHMS, EXCHANGES
 from simulator.fabric import build
 from simulator.specs.catalog import names
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.machines import cluster, profile, scope
 

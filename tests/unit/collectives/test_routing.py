@@ -6,7 +6,7 @@ from simulator import collectives
 from simulator.collectives import Routing, library_of, token_bytes
 from simulator.errors import InputError
 from simulator.fabric import build
-from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.machines import cluster, profile
 

@@ -11,8 +11,8 @@ from simulator import collectives
 from simulator.collectives.tuner import Group, expected
 from simulator.errors import InputError
 from simulator.fabric import build
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.effort import simulations
 from tests.machines import profile

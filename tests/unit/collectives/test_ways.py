@@ -10,8 +10,8 @@ from simulator import collectives
 from simulator.collectives import ways
 from simulator.collectives.link_range import LinkRange
 from simulator.fabric import build
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 CLUSTER = load_spec(Cluster, "selene").model_copy(update={"nodes": 64})

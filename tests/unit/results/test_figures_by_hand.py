@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.results.request_time import request_time
 from simulator.results.result import Replica, RequestRecords, Service, TokenGaps
-from simulator.results.service import attainment, serving_metrics, tokens_per_bin
-from simulator.results.token_times import token_times
+from simulator.results.serving.request_time import request_time
+from simulator.results.serving.service import attainment, serving_metrics, tokens_per_bin
+from simulator.results.serving.token_times import token_times
 from tests.services import MS, Slo, iterations
 
 BOUNDS = Slo(ttft=0.2, tpot=0.1, e2e=0.65)

@@ -10,8 +10,8 @@ from simulator.cost import compile_device, kernel_cost
 from simulator.cost.work import Gemm
 from simulator.run.simulate import Executor, simulate
 from simulator.specs import data_root, load_scenario, load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.study.sensitivity import changes, more_cards, sensitivities
 from tests import jobs

@@ -15,8 +15,8 @@ from simulator import collectives, fabric, units
 from simulator.cli import main
 from simulator.interop.executions import chakra, formats
 from simulator.run.replay import Asked, replay
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 METADATA = bytes.fromhex("07  0a 05") + b"0.0.4"

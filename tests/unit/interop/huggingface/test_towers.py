@@ -9,7 +9,7 @@ import pytest
 import simulator.run  # noqa: F401 - registers the reader of configs
 from simulator.errors import InputError
 from simulator.interop.huggingface.translate import translate
-from simulator.serving.costs.vision import projector
+from simulator.serving.costs.beside.vision import projector
 from simulator.serving.fleet.system import resolve
 from simulator.serving.workload.images import patches, tokens
 from simulator.specs import load_scenario

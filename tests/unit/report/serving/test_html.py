@@ -16,9 +16,9 @@ from simulator.report.serving.plots import PLOTS
 from simulator.report.step.profile_figures import figures
 from simulator.report.svg import curves
 from simulator.report.text import palette
-from simulator.results.fleet import FleetRecord
-from simulator.results.request_time import PARTS
 from simulator.results.result import Replica, Result
+from simulator.results.serving.fleet import FleetRecord
+from simulator.results.serving.request_time import PARTS
 from tests.browser import acted, browsed, needs_browser
 from tests.services import Slo, asked, disaggregated, iterations, serve, serving_result
 from tests.unit.report.result.test_html import HOSTILE, Outline

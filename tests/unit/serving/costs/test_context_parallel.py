@@ -11,8 +11,8 @@ from simulator.errors import InputError
 from simulator.serving.costs.iteration import ReplicaCost, compile_costs
 from simulator.serving.costs.operators import context_parts
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, Layout, NumberFormats
 from simulator.units import TICKS_PER_SECOND

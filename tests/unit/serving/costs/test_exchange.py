@@ -8,8 +8,8 @@ from simulator.collectives import Routing, cost_of, library_of
 from simulator.fabric import build
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs import load_scenario, load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 
 MIXTURE = (
     "cluster={extends: clusters/dgx-h100, nodes: 2}",

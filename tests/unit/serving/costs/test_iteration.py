@@ -16,8 +16,8 @@ from simulator.serving.costs.iteration import ReplicaCost, compile_costs, split_
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.pieces import Pieces
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
 from simulator.units import TICKS_PER_SECOND

@@ -12,10 +12,10 @@ from simulator.cost import compile_device
 from simulator.errors import InputError
 from simulator.random import stream
 from simulator.results import files
-from simulator.results.adapters import AdapterUse
 from simulator.results.result import Result
+from simulator.results.serving.adapters import AdapterUse
 from simulator.run.serve import serve
-from simulator.serving.costs.adapters import AdapterProducts, adapters_of
+from simulator.serving.costs.beside.adapters import AdapterProducts, adapters_of
 from simulator.serving.costs.depth import depths
 from simulator.serving.costs.formats import resolve_formats
 from simulator.serving.costs.operators import Shard

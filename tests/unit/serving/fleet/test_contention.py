@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.engine.wires import Wires
-from simulator.results.service import FINISHED
+from simulator.results.serving.service import FINISHED
 from simulator.run import serve
 from simulator.run.serve import ServingRun, run_serving
 from simulator.run.service import gather

@@ -182,7 +182,7 @@ def test_storage_is_shared_by_those_that_read_at_one_time(tmp_path: Path) -> Non
 
 
 def test_tenants_are_told_apart(tmp_path: Path) -> None:
-    from simulator.results.service import by_tenant
+    from simulator.results.serving.service import by_tenant
 
     tenants = "[{name: gold, share: 0.25, slo: {ttft: 1 s}}, {name: free, share: 0.75, limit: {rate: 1 /s, burst: 2}}]"
     result = ran(tmp_path, f"+requests.tenants={tenants}")

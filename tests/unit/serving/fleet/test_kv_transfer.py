@@ -9,7 +9,7 @@ from simulator import collectives, fabric, units
 from simulator.engine.agenda import Agenda
 from simulator.fabric.sharing import max_min
 from simulator.random import stream
-from simulator.results.service import FINISHED, REJECTED
+from simulator.results.serving.service import FINISHED, REJECTED
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
@@ -17,8 +17,8 @@ from simulator.serving.replica.ledger import open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.workload.generate import Workload
 from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from tests.machines import cluster, profile
 from tests.replicas import ENDLESS, Price, Setting, System, asked, check, replica, run
 

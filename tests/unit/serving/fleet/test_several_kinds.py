@@ -8,7 +8,7 @@ from simulator import units
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.results.result import Result
-from simulator.results.service import span
+from simulator.results.serving.service import span
 from simulator.run.ground import ground
 from simulator.run.serve import serve
 from simulator.serving.fleet.system import System, resolve

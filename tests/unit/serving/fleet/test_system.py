@@ -10,7 +10,7 @@ from simulator.cli import main
 from simulator.errors import InputError
 from simulator.results.infeasibility import reason
 from simulator.results.result import Result, Service
-from simulator.results.service import REJECTED
+from simulator.results.serving.service import REJECTED
 from simulator.run.serve import serve
 from simulator.run.service import saturated
 from simulator.serving.fleet.system import LONGEST, resolve

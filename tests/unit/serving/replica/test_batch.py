@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.results.service import FINISHED, IN_FLIGHT
+from simulator.results.serving.service import FINISHED, IN_FLIGHT
 from tests.replicas import ENDLESS, Price, Setting, asked, check, gaps, run, system
 
 PLAIN = Price(row=10, sample=0, read=1, edge=ENDLESS, base=0, overhead=50, each=0)

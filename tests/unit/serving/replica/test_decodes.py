@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.serving.replica.blocks import Blocks, Memory
+from simulator.serving.replica.caches.blocks import Blocks, Memory
 from simulator.serving.replica.decodes import Decodes
 from simulator.serving.replica.ledger import open_ledger
 from tests.replicas import asked

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import simulator.run  # noqa: F401
-from simulator.results.request_time import request_time
 from simulator.results.result import Result
+from simulator.results.serving.request_time import request_time
 from simulator.run.dispatch import simulate
 from simulator.run.serve import run_serving
 from simulator.specs import load_scenario

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.results.service import FINISHED, REJECTED
+from simulator.results.serving.service import FINISHED, REJECTED
 from simulator.serving.policies import POLICIES
 from tests.replicas import ENDLESS, Price, Setting, System, asked, check, run
 

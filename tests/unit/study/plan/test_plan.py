@@ -12,7 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.report.plan.page import page
 from simulator.results.documents.plan import StatedObjectives
 from simulator.results.result import Result
-from simulator.results.service import REJECTED, latencies
+from simulator.results.serving.service import REJECTED, latencies
 from simulator.specs.requests import Slo
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan.document import document, feasible

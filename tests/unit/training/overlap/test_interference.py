@@ -9,8 +9,8 @@ from simulator.fabric import build
 from simulator.program.content import Comm
 from simulator.program.piece import Takes
 from simulator.run.simulate import simulate
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from simulator.serving.replica import usage
-from simulator.serving.replica.usage import Usage
+from simulator.serving.replica.caches import usage
+from simulator.serving.replica.caches.usage import Usage
 
 STRETCHES = st.lists(
     st.tuples(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from simulator.cost.attention import rate_at
 from simulator.model.ops import AttentionCore, Linear
-from simulator.serving.costs.adapters import AdapterProducts, adapters_of
+from simulator.serving.costs.beside.adapters import AdapterProducts, adapters_of
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import Footprint
 from simulator.serving.costs.head_shapes import AnyAttention, MixedAttention

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results import iterations as of
-from simulator.results.adapters import AdapterUse
-from simulator.results.cache_tiers import CacheTierUse
-from simulator.results.finetuning import FinetuningUse
-from simulator.results.fleet import PHASES, REASONS, FleetRecord, LinkOutage, TenantRecord
-from simulator.results.model_routing import ModelUse
 from simulator.results.parts import part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
+from simulator.results.serving import iterations as of
+from simulator.results.serving.adapters import AdapterUse
+from simulator.results.serving.cache_tiers import CacheTierUse
+from simulator.results.serving.finetuning import FinetuningUse
+from simulator.results.serving.fleet import PHASES, REASONS, FleetRecord, LinkOutage, TenantRecord
+from simulator.results.serving.model_routing import ModelUse
 
 Columns = dict[str, NDArray[Any]]
 Column = Callable[[str, str, int], NDArray[Any]]

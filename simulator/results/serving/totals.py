@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics import PERCENTILES
-from simulator.results import iterations as of
 from simulator.results.result import Gaps, Iterations, RequestRecords
-from simulator.results.service import (
+from simulator.results.serving import iterations as of
+from simulator.results.serving.service import (
     FAILED,
     FINISHED,
     IN_FLIGHT,
@@ -26,7 +26,7 @@ from simulator.results.service import (
     per,
     share_of,
 )
-from simulator.results.sketch import Sketch
+from simulator.results.serving.sketch import Sketch
 
 Floats = NDArray[np.float64]
 LATENCIES = ("ttft", "tpot", "itl", "e2el", "queue")

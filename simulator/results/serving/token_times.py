@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results import iterations as of
 from simulator.results.result import Replica, RequestRecords, Service
+from simulator.results.serving import iterations as of
 
 Ints = NDArray[np.int64]
 

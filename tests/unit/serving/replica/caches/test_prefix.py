@@ -4,7 +4,7 @@ from time import process_time
 
 import pytest
 
-from simulator.serving.replica.prefix import PrefixCache
+from simulator.serving.replica.caches.prefix import PrefixCache
 from tests.replicas import Setting, asked, check, run
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from simulator.metrics import METRICS
 from simulator.results.metrics import compare, error_of_time
 from simulator.results.sample import spread, weighted_percentiles
-from simulator.results.service import (
+from simulator.results.serving.service import (
     attainment,
     by_priority,
     latencies,

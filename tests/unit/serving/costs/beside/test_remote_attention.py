@@ -7,7 +7,7 @@ import pytest
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.serving.costs.attention import FAR
-from simulator.serving.costs.remote_attention import longest
+from simulator.serving.costs.beside.remote_attention import longest
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs import load_scenario
 from simulator.units import TICKS_PER_SECOND

@@ -25,11 +25,11 @@ from simulator.errors import InputError, Problem
 from simulator.model import layers as blocks
 from simulator.model import ops as model_ops
 from simulator.model.tensors import tensors
+from simulator.serving.costs.beside.streaming import rate, stage_ticks, with_window
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.footprint import Footprint
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.pieces import RowCosts
-from simulator.serving.costs.streaming import rate, stage_ticks, with_window
 from simulator.specs.hardware import Node
 from simulator.specs.model import LayerKind
 from simulator.specs.tiers.expert_loads import ExpertLoads

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.results.request_time import PARTS, mean_request_time, request_time, stalls
 from simulator.results.result import Replica, RequestRecords, Service, TokenGaps
+from simulator.results.serving.request_time import PARTS, mean_request_time, request_time, stalls
 from tests.services import asked, disaggregated, iterations, serve
 
 

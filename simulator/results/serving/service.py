@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics import PERCENTILES
-from simulator.results import fleet, model_routing
-from simulator.results import iterations as of
 from simulator.results.result import Gaps, RequestRecords, Service
 from simulator.results.sample import Spread, spread, spread_of
+from simulator.results.serving import fleet, model_routing
+from simulator.results.serving import iterations as of
 from simulator.units import TICKS_PER_SECOND
 
 FINISHED, REJECTED, IN_FLIGHT, FAILED = range(4)

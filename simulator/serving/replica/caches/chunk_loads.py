@@ -13,8 +13,8 @@ one is admitted.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simulator.serving.replica.chunks import ChunkCache
-from simulator.serving.replica.loads import KvLoads, Load, LoadRules, Tier
+from simulator.serving.replica.caches.chunks import ChunkCache
+from simulator.serving.replica.caches.loads import KvLoads, Load, LoadRules, Tier
 
 if TYPE_CHECKING:
     from simulator.serving.replica.replica import Replica

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.serving.replica.caches.prefix import PrefixCache
 from simulator.serving.replica.ledger import Ledger
-from simulator.serving.replica.prefix import PrefixCache
 
 if TYPE_CHECKING:
     from simulator.serving.replica.adapters import AdapterSlots
-    from simulator.serving.replica.chunks import ChunkCache
+    from simulator.serving.replica.caches.chunks import ChunkCache
 
 
 @dataclass(frozen=True, slots=True)

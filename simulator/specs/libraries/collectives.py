@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.specs.base import Bytes, Figure, Fraction, Seconds, Spec
-from simulator.specs.tuner import Tuner
+from simulator.specs.libraries.tuner import Tuner
 
 Share = Annotated[float, Field(ge=0)]
 

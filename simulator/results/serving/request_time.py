@@ -21,9 +21,9 @@ batches overlap in the stages of a pipeline, stalls are averaged over the batche
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results import iterations as of
 from simulator.results.result import Iterations, Replica, Service
-from simulator.results.service import FINISHED, SECOND
+from simulator.results.serving import iterations as of
+from simulator.results.serving.service import FINISHED, SECOND
 
 PARTS = ("earlier", "queue", "prefill", "handover", "preempted", "stalled", "peers", "decode")
 """The parts in the order of a request's life; `earlier` only where there are several models."""

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.results.token_times import token_times
+from simulator.results.serving.token_times import token_times
 from tests.services import Asked, asked, disaggregated, iterations, serve
 
 

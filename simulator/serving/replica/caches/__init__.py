@@ -1,0 +1,1 @@
+"""Keys and values on a replica: its blocks, prefixes and chunks that outlive requests, loads from tiers below."""
