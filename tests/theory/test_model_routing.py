@@ -123,6 +123,14 @@ def test_a_pipeline_asks_more_of_its_model(tmp_path: Path) -> None:
     assert (use.end - use.sent)[large].tolist() == latency(alone(tmp_path, "large", longer))
 
 
+def test_a_pipeline_of_short_answers_leaves_the_next_model_its_own(tmp_path: Path) -> None:
+    """Only the answer of the first model is shorter; its prompt is that of the next one."""
+    first = f"cascade: [small, large], pipelines: {{small: {{output: 0.5}}}}, {ONE.replace('SHARE', '0')}"
+    service = run(tmp_path, first).service
+    assert service is not None and service.models is not None
+    assert service.models.output.tolist() == [30 if pool == 0 else 60 for pool in service.models.pool]
+
+
 @pytest.mark.parametrize("rule", ["retry", "migrate", "fail"])
 def test_failures_lose_no_request_of_any_model(tmp_path: Path, rule: str) -> None:
     failing = f"+serving.fleet={{failures: {{mtbf: 4 s, repair: {{fixed: 2}}, requests: {rule}}}}}"

@@ -115,12 +115,11 @@ class ModelChoice:
     def address(self, request: int) -> None:
         """The tokens that a request has at its pool."""
         factors, ledger = self.factors[self.target[request]], self.ledger
-        if factors != (1.0, 1.0) or ledger.prompt[request] != self.asked[0][request]:
-            prompt, output = (
-                max(round(tokens[request] * factor), 1) for tokens, factor in zip(self.asked, factors, strict=True)
-            )
-            ledger.prompt[request], ledger.output[request] = prompt, output
-            ledger.remaining_tokens[request] = prompt
+        prompt, output = (
+            max(round(tokens[request] * factor), 1) for tokens, factor in zip(self.asked, factors, strict=True)
+        )
+        ledger.prompt[request], ledger.output[request] = prompt, output
+        ledger.remaining_tokens[request] = prompt
 
 
 def model_choice(scenario: ServingScenario, homes: Sequence[int], workload: Workload, ledger: Ledger) -> ModelChoice:
