@@ -29,6 +29,8 @@ THOUSAND = "benchmarks/fleet_1000.yaml"
 TWENTY = "benchmarks/fleet_20.yaml"
 FLEET = "scenarios/serving/deepseek-r1-fleet.yaml"
 DEEPSEEK = "scenarios/papers/deepseek-v3/pretraining.yaml"
+WEEKS = "scenarios/papers/llama-3/54-days.yaml"
+PPO = "workloads/workflows/ppo-70b.yaml"
 CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim --help`": (0.25, ["--help"]),
     "`clustersim explain` of the GPT-1T scenario": (0.25, ["explain", ONE_TRILLION]),
@@ -102,6 +104,11 @@ CASES: dict[str, tuple[float, list[str]]] = {
         240.0,
         ["plan", DEEPSEEK, "--free", "all", "--no-cache", "--jobs", "2"],
     ),
+    "a month of 16,384 devices with failures and checkpoints, 16 runs": (
+        10.0,
+        ["run", WEEKS, "training.run.days=30", "--quiet"],
+    ),
+    "an iteration of reinforcement learning, four models of 70B on 128 devices": (10.0, ["run", PPO, "--quiet"]),
     "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
 }
 """What is measured: the target in CPU seconds, and the arguments."""

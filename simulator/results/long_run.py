@@ -15,6 +15,8 @@ PARTS = ("training", "slow", "fewer nodes", "checkpoint", "detection", "restart"
 """What the time of a run is made of, in the order of pages."""
 TICKS_PER_SECOND = 10**9
 """The clock of a long run counts nanoseconds: 146 years of them."""
+SPARED = 1e-3
+"""Share of the time that may go to a longer interval of checkpoints than the best, which is then advised."""
 
 
 @dataclass(frozen=True, slots=True)

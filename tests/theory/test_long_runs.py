@@ -84,6 +84,14 @@ def test_the_advised_interval_costs_less_than_half_a_percent_more_than_the_best(
     assert times[found.steps] <= 1.005 * min(times.values())
 
 
+def test_advised_is_the_longest_that_costs_a_thousandth_more_however_far_from_the_best() -> None:
+    """A share of 1 / (1 + n / 10^6) is best at the least number of steps, and a thousandth lower at a thousand."""
+    found = advise(lambda steps: 1 / (1 + steps / 1e6), 10, 5, 10**6)
+    assert 1000 / 2**0.5 <= found.steps <= 1005
+    assert found.tried[-1].steps > 1005  # so that a page shows what more costs
+    assert advise(lambda steps: 1 / (1 + steps / 1e6), 10, 5, 300).steps == 300
+
+
 def test_where_nothing_fails_only_checkpoints_cost_time() -> None:
     record = lived(rules(1000, write=5 * SECOND, store=5 * SECOND))
     assert record.end == 1000 * STEP + 33 * 60 * SECOND + 65 * SECOND  # the last one is waited for

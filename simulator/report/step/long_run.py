@@ -12,7 +12,7 @@ from simulator import units
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, heading
 from simulator.report.text.plain import clean
-from simulator.results.long_run import STATES, TICKS_PER_SECOND, LongRun
+from simulator.results.long_run import SPARED, STATES, TICKS_PER_SECOND, LongRun
 from simulator.results.result import Result
 
 MOST_CAUSES = 6
@@ -109,7 +109,8 @@ def advised(result: Result, run: LongRun) -> str:
     """The interval that is advised, and what others would come to."""
     best = result.metrics["advised_interval_s"]
     others = ", ".join(f"{_time(one['interval_s'])} {wording.percent(one['ratio'])}" for one in chosen(run.tried))
-    return f"{_time(best)}; training would be {others}"
+    spared = wording.percent(SPARED)
+    return f"{_time(best)}, the longest within {spared} of the best; training by interval: {others}"
 
 
 def chosen(tried: Sequence[dict[str, float]]) -> list[dict[str, float]]:

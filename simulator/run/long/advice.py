@@ -1,22 +1,22 @@
 """How often to save: the interval with which the simulated run trains the largest share of its time.
 
 The search begins at Young's interval sqrt(2 d M) (CACM 17(9), 1974; d for which steps wait at a checkpoint, M mean time
-between failures) and simulates intervals of a half to four times around it, all with the same failures, so that
+between failures) and simulates intervals of a quarter to four times around it, and longer ones until they cost more, all with the same failures, so that
 they differ by the interval alone. The best is the lowest point of a parabola through those around the best of them;
 what is advised is the longest interval that costs at most a thousandth of the time more, as seldom writing spares the
 storage and optima are flat.
 """
 
 from collections.abc import Callable
-from math import isfinite, log2, sqrt
+from math import ceil, isfinite, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
+from simulator.results.long_run import SPARED
+
 _OCTAVES = tuple(number / 2 for number in range(-4, 5))
 _MOST_MOVES = 6
-SPARED = 1e-3
-"""Share of the time that may go to a longer interval than the best."""
 _NEAR = 1.0  # octaves around the best point through which the parabola goes
 
 
@@ -52,6 +52,9 @@ def advise(ratio: Callable[[int], float], start: int, least: int, most: int) -> 
         if min(around) < best < max(around) or best in (least, most) or best == centre:
             break
         centre = best
+    while (longest := max(tried)) < most and tried[longest] * (1 + SPARED) >= tried[best]:
+        steps = min(ceil(longest * sqrt(2)), most)
+        tried[steps] = ratio(steps)
     points = tuple(Point(steps, tried[steps]) for steps in sorted(tried))
     longest = max(steps for steps in tried if tried[steps] * (1 + SPARED) >= tried[best])
     return Advice(min(max(_lowest(tried, best), longest, least), most), points)

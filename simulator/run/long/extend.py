@@ -215,7 +215,8 @@ def _advice(machine: Machine) -> Advice:
             return 0.0
         return fmean(life.ticks["training"] / life.end for life in lives)
 
-    longest = rules.goal or max((rules.horizon or 0) // ticks(step_s), 1)
+    own = machine.rules
+    longest = own.goal or max((own.horizon or 0) // ticks(step_s), 1)
     start = young(machine.cost.stall, mtbf) / step_s if not isinf(mtbf) else longest
     return advise(ratio, round(min(start, longest)), _least(machine), max(longest, _least(machine)))
 
