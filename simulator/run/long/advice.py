@@ -1,10 +1,10 @@
 """How often to save: the interval with which the simulated run trains the largest share of its time.
 
 The search begins at Young's interval sqrt(2 d M) (CACM 17(9), 1974; d for which steps wait at a checkpoint, M mean time
-between failures) and simulates intervals of a quarter to four times around it, and longer ones until they cost more, all with the same failures, so that
-they differ by the interval alone. The best is the lowest point of a parabola through those around the best of them;
-what is advised is the longest interval that costs at most a thousandth of the time more, as seldom writing spares the
-storage and optima are flat.
+between failures) and simulates intervals of a quarter to four times around it, and longer ones until they cost more,
+all with the same failures, so that they differ by the interval alone. The best is the lowest point of a parabola
+through those around the best of them; what is advised is the longest interval that costs at most a thousandth of the
+time more, as seldom writing spares the storage and optima are flat.
 """
 
 from collections.abc import Callable
