@@ -69,6 +69,8 @@ SERVING: dict[str, Metric] = {
     "total_images": Metric("images of requests", "count", "size"),
     "total_image_tokens": Metric("tokens of prompts that are images", "count", "size"),
     "image_encoding_s": Metric("time in which replicas encode images", "time", "time"),
+    "total_encoder_rows": Metric("rows that encoders before a decoder read", "count", "size"),
+    "encoding_s": Metric("time in which encoders before a decoder work", "time", "time"),
     "preemptions": Metric("preemptions", "count", "size"),
     "mean_batch": Metric("sequences that decode at once", "count", "size"),
     "tokens_per_step": Metric("tokens that a sequence gets from an iteration", "count", "rate"),

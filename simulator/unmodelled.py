@@ -80,8 +80,8 @@ UNMODELLED: dict[str, str] = {
     "extends": _EXTENDS,
     **dict.fromkeys(
         ("t5*", "flant5*", "bart*", "whisper*"),
-        "of models with an encoder and a decoder `t5-base`, `t5-11b`, `flan-t5-xxl` and `whisper-large-v3` are known "
-        "(`model.encoder_layers`), for training on one pipeline stage",
+        "of models with an encoder and a decoder `t5-base`, `t5-11b`, `flan-t5-xxl`, `bart-large` and "
+        "`whisper-large-v3` are known (`model.encoder_layers`), on one pipeline stage",
     ),
     **dict.fromkeys(
         ("vision*", "multimodal*", "images", "mmprocessor*", "vit*", "llava*"),

@@ -20,7 +20,7 @@ FULL = ("splitfuse", "vllm-v0", "prefill-first")
 """Policies that take memory for the whole prompt, however little of it they work on."""
 APART = ("static", "vllm-v0", "prefill-first")
 """Policies whose iterations have either prompts or decodes."""
-UNCUT = ("orca", "static", "guaranteed", "vllm-v0")
+UNCUT = ("orca", "static", "guaranteed", "vllm-v0", "whole-prompts")
 """Policies that do not cut prompts."""
 
 

@@ -16,9 +16,12 @@ from simulator.model.ops import Comm, Op
 from simulator.specs.model import LayerKind, Model
 
 
-def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bool = False) -> Iterator[Op]:
+def layer(
+    model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bool = False, cached: bool = False
+) -> Iterator[Op]:
     """One layer; with `beside`, models of which attention and MLP stand side by side have both read one norm and end in
-    one sum. InputError for kinds of blocks that are not known."""
+    one sum; `cached`: keys and values of an encoder's output are there already. InputError for kinds of blocks that are
+    not known."""
     if kind.predicts:
         yield from joined(model, cut)
     attention = list(attention_of(model, cut, kind, part))
@@ -30,7 +33,7 @@ def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bo
         yield from mlp[isinstance(mlp[0].does, Comm) :]
         yield residual(model, cut)
         return
-    for block in (attention, list(cross(model, cut)) if kind.crosses else [], mlp):
+    for block in (attention, list(cross(model, cut, cached)) if kind.crosses else [], mlp):
         if block:
             yield norm(model, cut)
             yield from block

@@ -74,7 +74,7 @@ def conditions(scenario: OneScenario, cluster: Cluster | None = None) -> Conditi
         cluster.node.accelerator.name,
         scenario.stack.name,
         "16 bits" if number in SIXTEEN else number,
-        "experts" if scenario.model.experts else "dense",
+        "experts" if scenario.model.experts else "encoder" if scenario.model.encoder_layers else "dense",
         cluster.collectives if kind_of(scenario).group(scenario, cluster) > 1 else "",
     )
 

@@ -33,6 +33,7 @@ from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.fleet.tiers import Tiers, host_link
 from simulator.serving.policies.view import view
+from simulator.serving.replica import crossing
 from simulator.serving.replica.caches.blocks import Memory
 from simulator.serving.replica.caches.chunks import ChunkCache
 from simulator.serving.replica.caches.prefix import PrefixCache
@@ -212,6 +213,8 @@ def serving(
     for replica, system in zip(replicas, homes, strict=True):
         if workload.images is not None and system.cost.vision is not None and system.role != "decode":
             replica.encoder = ImageEncoder(system.cost.vision, workload.images)
+        if workload.encoded is not None and system.cost.encoder is not None:
+            crossing.attach(replica, system.cost.encoder, workload.encoded.tolist())
     _with_chunks(replicas, homes, workload, scenario.requests)
     tiers = _tiers(site, systems, replicas, asked)
     equip(site, scenario, fleet, systems, replicas, workload)
@@ -428,7 +431,7 @@ def _workload(scenario: ServingScenario, systems: tuple[System, ...], start: int
     block = lcm(BLOCK, *(system.cost.block_size for system in systems))  # whole cache blocks of every pool
     requests = scenario.requests
     trace = None if requests.trace is None else traces.read(requests.trace)
-    drawn = generate(requests, scenario.seed, trace, block, scenario.model.vision)
+    drawn = generate(requests, scenario.seed, trace, block, scenario.model)
     if start:
         drawn.arrival[drawn.arrival != NEVER] += start
     return drawn

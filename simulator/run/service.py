@@ -54,6 +54,7 @@ from simulator.serving.fleet.door import TOO_LONG
 from simulator.serving.fleet.finetuning import used as trained
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
+from simulator.serving.replica.crossing import Encoder
 from simulator.serving.replica.ledger import column
 from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.images import tokens
@@ -317,11 +318,16 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     prices = _prices(run)
     peak = max(sum(system.cost.ledger.values()) for system in run.systems)
     if run.condensing is not None:
-        return _condensed(run.condensing, service, prices, peak) | _per_step(run) | image_figures(run)
+        return (
+            _condensed(run.condensing, service, prices, peak)
+            | _per_step(run)
+            | image_figures(run)
+            | encoder_figures(run)
+        )
     each = _energies(run, service)
     energy = None if None in each else sum(value for value in each if value is not None)
     found = serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
-    return found | _per_step(run) | image_figures(run)
+    return found | _per_step(run) | image_figures(run) | encoder_figures(run)
 
 
 def _condensed(taken: "Condensing", service: Service, prices: dict[str, float | None], peak: float) -> dict[str, float]:
@@ -365,6 +371,15 @@ def image_figures(run: "ServingRun") -> dict[str, float]:
         "total_image_tokens": float(sum(tokens(each, vision) for own in images for each in own)),
         "image_encoding_s": units.to_seconds(ticks),
     }
+
+
+def encoder_figures(run: "ServingRun") -> dict[str, float]:
+    """Rows that encoders before a decoder read, again after a preemption, and seconds of it; nothing without any."""
+    if run.workload.encoded is None:
+        return {}
+    rows = sum(replica.encoder.rows for replica in run.replicas if isinstance(replica.encoder, Encoder))
+    ticks = sum(replica.record.encoded for replica in run.replicas)
+    return {"total_encoder_rows": float(rows), "encoding_s": units.to_seconds(ticks)}
 
 
 def _accelerators(run: "ServingRun") -> list[Accelerator]:

@@ -133,8 +133,9 @@ class Batching(Spec):
     }
 
     policy: str | None = None
-    """`static`, `orca`, `vllm-v0`, `vllm-v1`, `sarathi`, `splitfuse`, `prefill-first`, `guaranteed`, `shortest-first`,
-    `priority`, `deadline`, `fair` (among tenants); the stack's where left out."""
+    """`static`, `orca`, `vllm-v0`, `vllm-v1`, `whole-prompts`, `sarathi`, `splitfuse`, `prefill-first`, `guaranteed`,
+    `shortest-first`, `priority`, `deadline`, `fair` (among tenants); the stack's where left out, of models with an
+    encoder `whole-prompts` where that cuts prompts."""
     token_budget: Count | None = None
     """Most tokens of an iteration, decodes and prompts together; the stack's where left out."""
     max_sequences: Count | None = None

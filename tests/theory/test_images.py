@@ -75,7 +75,7 @@ def test_prompts_are_longer_by_the_tokens_of_images(tmp_path: Path) -> None:
     vision = scenario.model.vision
     assert vision is not None
     plain = generate(blind.requests, 0)
-    drawn = generate(scenario.requests, 0, vision=vision)
+    drawn = generate(scenario.requests, 0, model=scenario.model)
     assert drawn.images is not None
     longer = [sum(tokens(each, vision) for each in own) for own in drawn.images]
     assert (drawn.prompt - plain.prompt).tolist() == longer

@@ -3,7 +3,7 @@
 Each family of the transformers library names its sizes in its own way and leaves out what its class defaults to; the
 functions here say which key is which field, family by family (defaults as in transformers 4.40 to 4.57). What a config
 says and the model's shape cannot express (towers for sound) is named in `source`, so that it is seen; what changes the
-shape itself (compressed attention, encoders) is refused.
+shape itself (compressed attention) is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
 from simulator.interop.huggingface.config import Config
+from simulator.interop.huggingface.encoded import ENCODED
 from simulator.interop.huggingface.hybrids import HYBRIDS
 from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.quantized import quantization
@@ -241,21 +242,6 @@ def _opt(config: Config) -> None:
         config.left_out.append("the projection of narrower embeddings")
 
 
-def _t5(config: Config) -> None:
-    """T5 and Flan-T5: an encoder and a decoder that attends to it."""
-    config.number("encoder_layers", "num_layers")
-    config.number("layers", "num_decoder_layers", "num_layers")
-    config.number("hidden", "d_model")
-    config.number("heads", "num_heads")
-    config.number("head_dim", "d_kv")
-    config.number("ffn", "d_ff")
-    config.number("vocabulary", "vocab_size")
-    config.flag("tied_embeddings", "tie_word_embeddings", True)
-    gated = str(config.entries.get("feed_forward_proj", "relu")).startswith("gated")
-    config.imply(gated_ffn=gated, position="none", norm="rmsnorm", biases=False)
-    config.left_out.append("relative positions")
-
-
 def _gpt2(config: Config) -> None:
     sizes(config, kv_heads=False)
     config.optional("ffn", "n_inner")
@@ -347,9 +333,9 @@ FAMILIES: dict[str, Family] = {
     "qwen3_vl_moe_text": _qwen3_moe,
     "qwen3_vl_text": _qwen3,
     "starcoder2": _starcoder2,
-    "t5": _t5,
     **LAYERED,
     **HYBRIDS,
+    **ENCODED,
 }
 """Architectures by `model_type`."""
 
@@ -367,7 +353,5 @@ REFUSED = {
     "mamba": _STATE,
     "rwkv": _STATE,
     "bert": "it generates nothing",
-    "bart": "it has an encoder",
-    "whisper": "it has an encoder",
 }
 """Architectures that a reader may well try, and why they are refused."""

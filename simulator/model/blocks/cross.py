@@ -14,18 +14,25 @@ from simulator.model.ops import COLUMN, ROW, AttentionCore, Comm, Linear, Op
 from simulator.specs.model import Model
 
 
-def cross(model: Model, cut: Cut) -> Iterator[Op]:
-    """From the normed rows to what the residual stream adds."""
+def cross(model: Model, cut: Cut, cached: bool = False) -> Iterator[Op]:
+    """From the normed rows to what the residual stream adds; `cached`: the keys and values are there already."""
     heads, kv_heads, size = cut.share(model.heads), cut.share(model.kv_heads), model.head_dim
     queries, keys = heads * size, 2 * kv_heads * size
     yield from enter(cut, "cross attention", model.hidden)
     yield Op("cross query", Linear(model.hidden, queries, COLUMN, TP, bias=model.biases))
-    if cut.over(TP) > 1:
+    if cut.over(TP) > 1 and not cached:
         operation = "all_gather" if cut.scattered else "copy"
         yield Op("gather encoded", Comm(operation, TP, model.hidden * cut.encoded))
-    into = Linear(model.hidden, keys, COLUMN, TP, bias=model.biases, visits=cut.encoded, keeps=False)
-    yield Op("cross key and value", into)
+    if not cached:
+        yield cross_keys(model, cut)
     core = AttentionCore(heads, kv_heads, size, causal=False, kept=queries + keys * cut.encoded, encoded=cut.encoded)
     yield Op("cross attention", core)
     yield Op("cross attention out", Linear(core.attended, model.hidden, ROW, TP, bias=model.biases))
     yield from leave(cut, "cross attention", model.hidden)
+
+
+def cross_keys(model: Model, cut: Cut) -> Op:
+    """Keys and values of the encoder's output for a layer of the decoder."""
+    keys = 2 * cut.share(model.kv_heads) * model.head_dim
+    into = Linear(model.hidden, keys, COLUMN, TP, bias=model.biases, visits=cut.encoded, keeps=False)
+    return Op("cross key and value", into)

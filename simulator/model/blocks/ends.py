@@ -10,6 +10,9 @@ from simulator.model.cut import Cut
 from simulator.model.ops import COLUMN, TABLE, TIED, Comm, Linear, Lookup, Loss, Op, Sample
 from simulator.specs.model import Model
 
+KERNEL = 3
+"""Frames that a convolution over sound reads."""
+
 
 def embedding(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
     """Looking up tokens and positions; `longest` sizes a learned table where the model does not say."""
@@ -29,9 +32,26 @@ def positions(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
 
 
 def encoder_ends(model: Model, cut: Cut) -> Iterator[Op]:
-    """Looking up the tokens of an encoder in the same table, and the norm of its output."""
-    yield from (replace(op, owner=TIED) for op in embedding(model, cut))
+    """Looking up the tokens of an encoder in the same table, or the convolutions that make rows of sound, positions of
+    its own where they are learned, and the norm of its output."""
+    longest = (model.encoder_rows or model.max_sequence or 0) if model.position == "learned" else 0
+    if model.sound_bins is None:
+        for op in embedding(model, cut):
+            does = replace(op.does, learned=False) if longest and isinstance(op.does, Lookup) else op.does
+            yield replace(op, does=does, owner=TIED)
+    else:
+        yield from convolutions(model, model.sound_bins)
+    if longest:
+        yield Op("encoder positions", Lookup(model.hidden, 0, True, longest, rows=cut.rows))
     yield norm(model, cut)
+
+
+def convolutions(model: Model, bins: int) -> Iterator[Op]:
+    """Two convolutions over three frames each, the second of every other frame (Whisper, arXiv:2212.04356, section
+    2.2), as products that every device does whole."""
+    frames = Linear(KERNEL * bins, model.hidden, bias=True, visits=2.0)
+    yield Op("first convolution", frames)
+    yield Op("second convolution", Linear(KERNEL * model.hidden, model.hidden, bias=True))
 
 
 def head(model: Model, cut: Cut) -> Iterator[Op]:

@@ -259,6 +259,8 @@ def caches(result: Result) -> Iterable[RenderableType]:
         yield from finetuning(result.service.finetuning)
     if "total_images" in result.metrics:
         yield from images(result)
+    if "total_encoder_rows" in result.metrics:
+        yield from encoders(result)
 
 
 def finetuning(use: FinetuningUse) -> Iterable[RenderableType]:
@@ -268,6 +270,13 @@ def finetuning(use: FinetuningUse) -> Iterable[RenderableType]:
     said = f"{rate:,.0f} tokens/s trained  ·  {use.tokens:,} tokens in {units.format(use.duration, 'time')}"
     yield Text(said + f"  ·  {use.sequences:,} sequences, {use.updates:,} updates")
     yield Text(f"{use.iterations_alone:,} iterations of training alone, as nothing was to be served", "dim")
+
+
+def encoders(result: Result) -> Iterable[RenderableType]:
+    """What encoders before a decoder were to the replicas, in a line."""
+    yield blocks.heading("Encoder")
+    rows, spent = (wording.figure(name, result.metrics[name]) for name in ("total_encoder_rows", "encoding_s"))
+    yield Text(f"{rows} rows encoded in {spent} of replicas  ·  cross attention reads those of a request at every step")
 
 
 def images(result: Result) -> Iterable[RenderableType]:

@@ -48,6 +48,7 @@ _SHORT = {
     "discarded_tokens": "tokens wasted",
     "expected_accuracy": "accuracy",
     "total_images": "images",
+    "total_encoder_rows": "encoder rows",
     "total_image_tokens": "image tokens",
     "image_encoding_s": "encoding",
     "mean_batch": "batch",

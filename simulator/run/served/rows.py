@@ -12,6 +12,7 @@ from simulator.results.serving.iterations import RowGaps
 from simulator.serving.costs.beside.drafting import verified_rows
 from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.costs.pieces import RowCosts
+from simulator.serving.replica.images import ImageEncoder
 from simulator.serving.replica.ledger import Column, Ledger, column
 from simulator.serving.replica.record import COLUMNS
 from simulator.serving.replica.replica import Replica
@@ -151,7 +152,8 @@ def parts_of(replica: Replica, rows: dict[str, float]) -> dict[str, float]:
     if replica.finetuning is not None:
         seconds["finetuning"] = replica.finetuning.counts.ticks / units.TICKS_PER_SECOND
     if record.encoded:
-        seconds["images"] = record.encoded / len(costs) / units.TICKS_PER_SECOND
+        name = "images" if isinstance(replica.encoder, ImageEncoder) else "encoder"
+        seconds[name] = record.encoded / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
         seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
     if replica.wasted:

@@ -38,6 +38,10 @@ class Like(NamedTuple):
     """Of its first availability."""
 
 
+WORDS = {"dense": "dense models", "experts": "mixtures of experts", "encoder": "models with an encoder"}
+"""Kinds of models as a page names them."""
+
+
 class Alike(NamedTuple):
     """Rows that differ in nothing but their numbers of devices."""
 
@@ -88,7 +92,7 @@ def differing(own: Like, other: Like) -> list[str]:
         "another device": one.device != two.device,
         "other software": one.stack != two.stack,
         "other number formats": one.format != two.format,
-        "dense models" if one.model == "experts" else "mixtures of experts": one.model != two.model,
+        WORDS.get(two.model, two.model): one.model != two.model,
         "another collective library": one.network != two.network,
         "another layout": set(own.extent.features) != set(other.extent.features),
     }

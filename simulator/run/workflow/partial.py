@@ -77,7 +77,7 @@ class Rollouts:
         fresh = generate(
             self.scenario.requests.model_copy(update={"count": max(count - len(prompt), 1)}),
             self.scenario.seed + len(self.found),
-            vision=self.scenario.model.vision,
+            model=self.scenario.model,
         )
         prompts, outs = np.append(prompt + done, fresh.prompt), np.append(still, fresh.output)
         origin, before = np.append(prompt, fresh.prompt), np.append(done, np.zeros(len(fresh), np.int64))

@@ -13,9 +13,9 @@ from simulator.specs.serving import ExpertTraffic, Layout
 
 def check_layout(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int, traffic: ExpertTraffic) -> None:
     """InputError where a model cannot be served, or not in this layout on this cluster."""
-    if model.encoder_layers is not None:
-        message = f"{model.name} has an encoder and cross attention, which can be trained and are not served yet"
-        raise InputError(Problem(message, path="model.encoder_layers", hint="serve a model with a decoder alone"))
+    if model.encoder_layers is not None and stages > 1:
+        message = f"an encoder and its decoder are on one stage, and a replica of {model.name} has {stages}"
+        raise InputError(Problem(message, path="serving.parallel.pp", hint="write `pp: 1`; `tp` cuts both"))
     if model.block_mask is not None:
         message = "attention to some blocks of keys only can be trained, and is not served yet"
         raise InputError(Problem(message, path="model.block_mask", hint="leave it out"))

@@ -226,15 +226,19 @@ class Attention:
 
     def both_ways(self, pieces: Iterable[int]) -> int:
         """Ticks of pieces of so many rows in one kernel, each row of which sees all of its piece."""
+        return self.across((size, size) for size in pieces)
+
+    def across(self, pieces: Iterable[tuple[int, int]]) -> int:
+        """Ticks of pieces of (rows, keys) in one kernel, each row of which sees all keys of its piece."""
         curve, rows, work, longest, memory = self.curve, 0, 0.0, 0.0, 0.0
-        for size in pieces:
-            blocks, keys = walked(size, size, False, curve.rows)
-            walk = curve.block + size * self.per_key
+        for size, seen in pieces:
+            blocks, keys = walked(size, seen, False, curve.rows)
+            walk = curve.block + seen * self.per_key
             if self.cuts_all:
                 walk /= min(MOST_CUTS, max(1, curve.cores // (blocks * self.shard.heads)))
             rows, longest = rows + size, max(longest, walk)
             work += self.shard.heads * (blocks * curve.block + keys * self.per_key)
-            memory += size * self.row_seconds[0] + size * (self.token_seconds + size * self.score_seconds)
+            memory += size * self.row_seconds[0] + seen * (self.token_seconds + size * self.score_seconds)
         return self._kernel(work, longest, memory, rows) if rows else 0
 
     def _sparse(self, pieces: Sequence[tuple[int, int]], chosen: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from simulator.cost import Device
 from simulator.cost.attention import AttentionCurve
 from simulator.serving.costs.attention import Attention, Segments, summed
+from simulator.serving.costs.crossed import CrossedAttention
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.operators import Shard
 from simulator.specs.model import LayerKind
@@ -59,13 +60,15 @@ class MixedAttention:
         return sum(part.prompts(taken) for part in self.parts)
 
 
-AnyAttention = Attention | MixedAttention
+AnyAttention = Attention | MixedAttention | CrossedAttention
 
 
 def attention_of_stage(
     shard: Shard, layers: Depth, device: Device, stack: ServingStack, gather: float = 0.0
 ) -> AnyAttention:
     """The attention of the layers of a stage; arguments as of `Attention`."""
+    if shard.model.encoder_layers is not None:
+        return CrossedAttention(Attention(shard, layers, device, stack))
     if alike(shard):
         return Attention(shard, layers, device, stack, gather)
     kinds = layers.each(shard.model.kinds[0])

@@ -12,23 +12,25 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.axes import PP
-from simulator.cost import Device, compile_device
+from simulator.cost import compile_device
 from simulator.fabric import Fabric, build
 from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.able import check_layout, context_cut
 from simulator.serving.costs.attention import Segments, summed
 from simulator.serving.costs.beside.adapters import Beside, adapters_of, blocks_of_adapters, with_slots
 from simulator.serving.costs.beside.drafting import Drafting, assumed, drafted, drafting
+from simulator.serving.costs.beside.encoder import EncoderCost, with_encoders
 from simulator.serving.costs.beside.expert_loads import Loading, streamed
 from simulator.serving.costs.beside.finetuning import FinetuningCost, finetuning_cost
 from simulator.serving.costs.beside.remote_attention import RemoteDecode, check_remote, remote_blocks, remote_decode
-from simulator.serving.costs.beside.vision import VisionCost, vision_cost, with_encoder
+from simulator.serving.costs.beside.vision import VisionCost
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.graphs import GraphSizes, graph_sizes
 from simulator.serving.costs.head_shapes import AnyAttention, attention_of_stage
+from simulator.serving.costs.notes import said_of_formats
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.overlap import (
     Overlapping,
@@ -41,7 +43,6 @@ from simulator.serving.costs.pieces import Pieces, RowCosts, both, by_part, fill
 from simulator.serving.costs.sends import Library, Message, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
-from simulator.serving.costs.states import estimated_scans
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.hardware import Cluster, Node
@@ -321,6 +322,8 @@ class ReplicaCost:
     """What training an adapter beside serving costs."""
     vision: VisionCost | None = None
     """What encodes images, on the first stage; None where the model reads none."""
+    encoder: EncoderCost | None = None
+    """The encoder before the decoder; None where the model has none."""
 
     @property
     def fits(self) -> bool:
@@ -351,9 +354,8 @@ def compile_costs(
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
-    `context` is the longest sequence in tokens; `token_budget` and `max_sequences` size the activations. A model that
-    does not fit has no blocks. Of replicas `in_step` what they do with shared experts is apart from `rows`; of others
-    `rows` holds it, as if each had as many rows. InputError for too few devices, or formats without arithmetic.
+    `context` is the longest sequence in tokens. A model that does not fit has no blocks. `rows` of replicas not
+    `in_step` hold what they do with shared experts, as if each had as many. InputError for too few devices or formats.
     """
     tp, stages = shape(layout, stack)
     place = place or placements(range(layout.devices * layout.sharers), layout.devices)[0]
@@ -378,7 +380,7 @@ def compile_costs(
     needs = streamed(costs, needs, shard, layers, weights, own.node)
     capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters, [cost.rows for cost in costs], needs)
-    needs, vision = with_encoder(needs, vision_cost(model, pieces))
+    needs, vision, encoder = with_encoders(needs, model, pieces)
     needs, trained = finetuning_cost(pieces, layers, finetuning, with_slots(needs, beside, adapters, capacity))
     alone = blocks_of(needs, capacity, kv_cache, stack, context)
     cache = _elsewhere(alone, costs, needs, shard, remote, formats, (kv_cache, own.node, context))
@@ -394,7 +396,7 @@ def compile_costs(
         capacity=capacity,
         ledger=cache.fullest.kinds() | {"kv cache": cache.kept},
         devices=tp * stages,
-        warnings=cache.warnings + _of_formats(model, formats, device, stack, resolved) + said,
+        warnings=cache.warnings + said_of_formats(model, formats, device, stack, resolved) + said,
         assumptions=notes + overlap_assumptions(overlap) + assumed(speculation),
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
@@ -407,6 +409,7 @@ def compile_costs(
         adapter_blocks=blocks_of_adapters(needs, beside, adapters, cache),
         finetuning=trained,
         vision=vision,
+        encoder=encoder,
     )
 
 
@@ -463,37 +466,6 @@ def _experts(
     parts = max(layout.sharers * tp // layout.expert_cut, 1)
     spread = Spread(model, parts, traffic.routing, traffic.local_share)
     return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)
-
-
-def _of_formats(
-    model: Model, formats: NumberFormats, device: Device, stack: ServingStack, resolved: Formats
-) -> tuple[str, ...]:
-    """What to say of formats and of kernels that were not measured in them."""
-    own = _sixteen(model, formats) + _without_experts(model, formats)
-    return own + _other_experts(model, device, stack, resolved) + estimated_scans(model, device, stack)
-
-
-def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
-    """What to say where the weights of a quantised model are taken to have 16 bits, for want of a word."""
-    said = model.quantization_note if formats.weights is None and formats.weight_bits is None else ""
-    return (said,) if said else ()
-
-
-def _without_experts(model: Model, formats: NumberFormats) -> tuple[str, ...]:
-    """Formats of experts that a dense model does not have."""
-    given = [name for name in ("experts", "expert_activations") if getattr(formats, name) is not None]
-    if model.experts is not None or not given:
-        return ()
-    return (f"no effect: serving.precision.{given[0]}: {model.name} has no experts",)
-
-
-def _other_experts(model: Model, device: Device, stack: ServingStack, formats: Formats) -> tuple[str, ...]:
-    """What to say where a mixture of experts runs other kernels than the stack's."""
-    own = formats.of_experts
-    known = device.mixture(stack.expert_kernels, own.mixture) is not None
-    kind = own.mixture if known else own.compute
-    said = device.extrapolated_mixture(stack.expert_kernels, kind) if model.experts else ""
-    return (said,) if said else ()
 
 
 def split_layers(layers: int, stages: int) -> tuple[int, ...]:

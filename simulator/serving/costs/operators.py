@@ -207,7 +207,7 @@ class Shard:
 
     def ops(self, kind: LayerKind) -> list[Op]:
         """Operations of a layer."""
-        return list(layers.layer(self.model, self.cut, kind, beside=True))
+        return list(layers.layer(self.model, self.cut, kind, beside=True, cached=True))
 
     def layer_bytes(self, kind: LayerKind) -> float:
         """Bytes of the weights of a layer: its matrices in their format, norms and routers as activations are. Blocks
@@ -283,23 +283,24 @@ def _tables(ops: Iterable[Op]) -> float:
 
 def keys(shard: Shard) -> Iterator[Piece]:
     """Keys and values of one layer that prompts do not pass."""
-    return _pieces(shard, layers.keys(shard.model, shard.cut, shard.model.kinds[0]), joined=False)
+    return pieces_of(shard, layers.keys(shard.model, shard.cut, shard.model.kinds[0]), joined=False)
 
 
 def layer(shard: Shard, late: bool = False, kind: LayerKind | None = None) -> Iterator[Piece]:
     """One layer, apart from attention; `late`: the keys and values of its rows are there already."""
     part = QUERIES if late else WHOLE
-    return _pieces(shard, layers.layer(shard.model, shard.cut, kind or shard.model.kinds[0], part, beside=True))
+    whole = kind or shard.model.kinds[0]
+    return pieces_of(shard, layers.layer(shard.model, shard.cut, whole, part, beside=True, cached=True))
 
 
 def embedding(shard: Shard) -> Iterator[Piece]:
     """Looking up the tokens and positions."""
-    return _pieces(shard, ends.embedding(shard.model, shard.cut))
+    return pieces_of(shard, ends.embedding(shard.model, shard.cut))
 
 
 def head(shard: Shard) -> Iterator[Piece]:
     """Last norm, logits of the sampled rows, gathered, and the choice of tokens over logits in fp32."""
-    return _pieces(shard, ends.with_choice(shard.model, shard.cut))
+    return pieces_of(shard, ends.with_choice(shard.model, shard.cut))
 
 
 def context_parts(shard: Shard) -> Iterator[Collective]:
@@ -319,7 +320,7 @@ def context_parts(shard: Shard) -> Iterator[Collective]:
         yield Collective(CP.name, operation, row_bytes, context=True)
 
 
-def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Piece]:
+def pieces_of(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Piece]:
     """Pieces of operations; `joined` norms add the residual before them."""
     formats, size = shard.formats, shard.formats.plain_size
     for op in ops:

@@ -74,13 +74,15 @@ class Pieces:
 
     def body(self, depth: Depth, first: bool, launch: float) -> RowCosts:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
-        attending = depth.attending(self.shard.model, depth.full)
+        attending = depth.attending(self.shard.model, depth.full) * (1 + self.shard.model.kinds[0].crosses)
         return self._passed(self._body(depth, first), self._launches(depth), attending * launch)
 
-    def encoder(self, depth: Depth, more: Sequence[Piece], launch: float) -> RowCosts:
-        """What rows of an encoder pass, that keeps nothing of them, apart from attention: its layers, and `more`."""
+    def encoder(self, depth: Depth, more: Sequence[Piece], launch: float, launches: int = 0) -> RowCosts:
+        """What rows of an encoder pass, that keeps nothing of them, apart from attention: its layers, and `more` of so
+        many `launches`."""
         layers = [entry for entry in self._body(depth, False) if not isinstance(entry[1], Write)]
-        return self._passed([*layers, *((1, piece) for piece in more)], self._launches(depth), depth.full * launch)
+        pieces, launches = [*layers, *((1, piece) for piece in more)], launches + self._launches(depth)
+        return self._passed(pieces, launches, depth.full * launch)
 
     def filling(self, depth: Depth, first: bool) -> RowCosts | None:
         """What the rows cost that fill a captured graph up, which pass all but the experts; None where graphs are of
@@ -122,7 +124,8 @@ class Pieces:
         """Kernels of all layers that all rows pass."""
         kinds = depth.passed(self.shard.model.kinds[0])
         found = sum(
-            count * (kernels(layer(self.shard, kind=kind)) + (kind.attention != "none")) for kind, count in kinds
+            count * (kernels(layer(self.shard, kind=kind)) + (kind.attention != "none") + kind.crosses)
+            for kind, count in kinds
         )
         return found + depth.skipped_caches * kernels(keys(self.shard))
 

@@ -6,7 +6,7 @@ from math import ceil
 
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
-from simulator.serving.fleet import adapters, finetuning, tiers
+from simulator.serving.fleet import adapters, encoders, finetuning, tiers
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster, Node
@@ -16,9 +16,6 @@ from simulator.specs.serving import Batching, KvCache, Layout, Pool, Serving, Se
 from simulator.specs.speculation import Speculation
 from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.units import to_ticks
-
-LONGEST = 131_072
-"""Tokens of the longest sequence where neither scenario nor model says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +104,9 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     layout = pool.parallel or serving.parallel
     ranks = pool.replicas * layout.ranks
     layout = layout if scenario.model.experts is not None else layout.of_dense()
-    policy = batching.policy or stack.policy
+    policy, batched = encoders.policy_of(scenario, layout, batching, cache)
     kind = POLICIES.get(policy, "serving.batching.policy")
-    context = serving.context or scenario.model.max_sequence or LONGEST
+    context = encoders.longest(scenario.model, serving.context)
     speculation = _speculation(pool.speculation or serving.speculation, scenario.model)
     rules = _rules(batching, stack, context, kind, speculation)
     caching, reads_once = _prefixes(cache, stack, scenario.model)
@@ -154,7 +151,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     if batching.chunked_pipeline and (layout.pp == 1 or not kind.chunked):
         why = "one stage" if layout.pp == 1 else f"the policy `{policy}`, which cuts no prompts"
         warnings += (f"`batching.chunked_pipeline` has no effect with {why}",)
-    cost = replace(cost, warnings=cost.warnings + warnings, assumptions=cost.assumptions + assumptions)
+    cost = replace(cost, warnings=cost.warnings + warnings, assumptions=cost.assumptions + batched + assumptions)
     token = cost.kv_replica_bytes
     return System(
         name=pool.name,
@@ -183,6 +180,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
 
 def _prefixes(cache: KvCache, stack: ServingStack, model: Model) -> tuple[str, bool]:
     """Which prefixes are kept, and whether decodes read them once; none of models with layers that have a state."""
+    if model.encoder_layers is not None:
+        return "none", False
     if any(kind.stateful for kind in model.kinds):
         if (cache.prefix_caching or "none") != "none":
             message = f"{model.name} has layers with a state, and states at the ends of prefixes are not kept"

@@ -16,6 +16,7 @@ from simulator.serving.policies import (
     static,
     vllm_v0,
     vllm_v1,
+    whole_prompts,
 )
 from simulator.serving.policies.base import POLICIES, Decision, Policy, Rules
 from simulator.serving.policies.view import View
@@ -35,4 +36,5 @@ _KNOWN = (
     static,
     vllm_v0,
     vllm_v1,
+    whole_prompts,
 )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simulator.serving.costs.iteration import StageCost
     from simulator.serving.replica.adapters import AdapterSlots
     from simulator.serving.replica.caches.loads import KvLoads
+    from simulator.serving.replica.crossing import Encoder
     from simulator.serving.replica.finetuning import FinetuningTokens
     from simulator.serving.replica.images import ImageEncoder
     from simulator.serving.replica.lockstep import Lockstep
@@ -109,8 +110,8 @@ class Replica:
         """Training that fills iterations up; None where there is none."""
         self.weight_loads: WeightLoads | None = None
         """Weights that come over links which others use too; None where they stay, or are alone there."""
-        self.encoder: ImageEncoder | None = None
-        """What encodes images of requests; None where no request has any."""
+        self.encoder: ImageEncoder | Encoder | None = None
+        """What encodes images of requests, or their prompts; None where nothing does."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         self.batches = [Batch(self, shared_tokens, yields) for _ in range(in_flight)]
         self.idle = self.batches[::-1]

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.serving.workload import arrivals, chunks, conversations, images, sharing, tenants
+from simulator.serving.workload.encoded import encoded
 from simulator.serving.workload.lengths import lengths
 from simulator.serving.workload.sharing import BLOCK, Blocks
 from simulator.specs.distributions import Floats, Integers
+from simulator.specs.model import Model
 from simulator.specs.model.vision import Vision
 from simulator.specs.requests import ClosedLoop, Requests, RetrievedChunks
 
@@ -102,6 +104,8 @@ class Workload:
     """Patches of each image of each request, whose tokens are part of the prompt; None where no request has any."""
     chunks: tuple[tuple[int, ...], ...] | None = None
     """Retrieved chunks that each prompt begins with; None where there are none."""
+    encoded: Integers | None = None
+    """Rows of the prompt that an encoder reads, before those of the decoder; None where the model has none."""
     tenant: Integers | None = None
     """Index into `requests.tenants` of each request; None where tenants are not distinguished."""
 
@@ -117,12 +121,12 @@ class Workload:
 
 
 def generate(
-    requests: Requests, seed: int, trace: Trace | None = None, block: int = BLOCK, vision: Vision | None = None
+    requests: Requests, seed: int, trace: Trace | None = None, block: int = BLOCK, model: Model | None = None
 ) -> Workload:
     """The requests of a run; equal arguments always give equal columns. InputError where they cannot be had.
 
     `block` is the number of tokens for which what prompts share has identities, unless the trace has hashes of its own;
-    `vision` makes tokens of images.
+    the `model` makes tokens of images, and has an encoder read prompts.
     """
     if trace is not None:
         drawn = _recorded(requests, seed, trace, block)
@@ -130,7 +134,8 @@ def generate(
         drawn = _conversing(requests, seed, block)
     else:
         drawn = _single(requests, seed, block)
-    drawn = _seeing(drawn, requests, seed, trace, vision)
+    vision = None if model is None else model.vision
+    drawn = encoded(_seeing(drawn, requests, seed, trace, vision), model)
     if requests.tenants:
         return tenants.assigned(drawn, requests.tenants, seed)
     if not requests.priorities:

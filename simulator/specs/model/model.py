@@ -178,7 +178,15 @@ class Model(Spec):
     """Consecutive layers after `prompt_layers` that share one cache of keys and values (AcrossKV)."""
     encoder_layers: Count | None = None
     """Layers of an encoder of the same sizes, to whose output every layer of the decoder attends besides (T5,
-    arXiv:1910.10683; Whisper, arXiv:2212.04356). Can be trained, on one pipeline stage, and not served."""
+    arXiv:1910.10683; Whisper, arXiv:2212.04356). Can be trained and served on one pipeline stage."""
+    encoder_rows: Count | None = Field(default=None, exclude_if=lambda rows: rows is None)
+    """Rows that the encoder reads of every request that is served, beside its prompt, which is the decoder's (Whisper
+    fills sound up to 30 s: 1,500). Where left out the encoder reads the prompt."""
+    decoder_start: Count = Field(default=1, exclude_if=lambda start: start == 1)
+    """Tokens that the decoder begins with where the encoder reads the prompt."""
+    sound_bins: Count | None = Field(default=None, exclude_if=lambda bins: bins is None)
+    """Bins of the spectrum of a frame of sound, of which two convolutions over three frames make rows of the encoder,
+    one of every two frames (Whisper). The encoder reads tokens where left out."""
     mtp_layers: Annotated[int, Field(ge=0, le=100)] = 0
     """Modules for multi-token prediction after the last layer (DeepSeek-V3, arXiv:2412.19437, section 2.2): each joins
     the rows with the embedding of the next token, has one layer, and predicts a token further by the model's own head.
@@ -397,6 +405,13 @@ class Model(Spec):
                 "`encoder_layers` is described for models of `grouped` attention in all layers, without `pattern`, "
                 "`window`, `block_mask` and `mtp_layers`"
             )
+        for key in ("encoder_rows", "sound_bins", "decoder_start"):
+            if self.encoder_layers is None and key in self.model_fields_set:
+                raise ValueError(
+                    f"`{key}` is about an encoder before the decoder: write `encoder_layers`, or leave it out"
+                )
+        if self.encoder_rows is not None and "decoder_start" in self.model_fields_set:
+            raise ValueError("with `encoder_rows` prompts are the decoder's, so that `decoder_start` has no effect")
         longest = max((kind.window or 0 for kind in self.kinds), default=0)
         if self.max_sequence is not None and longest > self.max_sequence:
             raise ValueError(

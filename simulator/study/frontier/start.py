@@ -51,6 +51,9 @@ def _check(scenario: ServingScenario) -> None:
     if not POLICIES.get(policy, "serving.batching.policy").chunked:
         message = f"`--frontier` searches sizes of chunks, and `{policy}` cuts no prompts into any"
         raise InputError(Problem(message, path="serving.batching.policy", hint="write `vllm-v1` or `prefill-first`"))
+    if scenario.model.encoder_layers is not None:
+        message = f"`--frontier` searches sizes of chunks, and the encoder of {scenario.model.name} sees whole prompts"
+        raise InputError(Problem(message, path="model.encoder_layers", hint="plan with `--vary` in its place"))
     if serving.overlap.batches.startswith("nano"):
         message = "`--frontier` has no bound for kernels of nano-batches beside each other"
         raise InputError(Problem(message, path="serving.overlap.batches", hint="leave it out, or plan with `--vary`"))

@@ -130,9 +130,8 @@ def work_of(scenario: ServingScenario, sizes: Sequence[int]) -> Work:
     """The requests of a scenario for runs of so many; InputError where they cannot be drawn."""
     requests = scenario.requests
     trace = None if requests.trace is None else traces.read(requests.trace)
-    vision = scenario.model.vision
     counts = [requests.model_copy(update={"count": size}) for size in sizes]
-    drawn = [generate(each, scenario.seed, trace, vision=vision) for each in counts]
+    drawn = [generate(each, scenario.seed, trace, model=scenario.model) for each in counts]
     shares = (
         scenario.model.prompt_layers is not None
         or requests.sessions is not None

@@ -28,7 +28,7 @@ def prompts(admitted: Admitted) -> list[list[tuple[int, int]]]:
 
 
 THREE = [(0, 40, 5), (0, 30, 5), (0, 20, 5)]
-WHOLE = ("static", "orca", "vllm-v0", "guaranteed")
+WHOLE = ("static", "orca", "vllm-v0", "guaranteed", "whole-prompts")
 CUT = ("vllm-v1", "fair", "sarathi", "splitfuse", "shortest-first", "priority", "deadline", "prefill-first")
 
 
