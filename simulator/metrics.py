@@ -123,6 +123,8 @@ RUN: dict[str, Metric] = {
     "effective_time_ratio_p10": Metric("10th percentile of the effective ratio", "fraction", "rate"),
     "effective_time_ratio_p90": Metric("90th percentile of the effective ratio", "fraction", "rate"),
     "checkpoint_fraction": Metric("waiting for checkpoints", "fraction", "size"),
+    "data_fraction": Metric("waiting for samples", "fraction", "size"),
+    "evaluation_fraction": Metric("evaluations", "fraction", "size"),
     "detection_fraction": Metric("failures not detected", "fraction", "size"),
     "restart_fraction": Metric("restarts", "fraction", "size"),
     "waiting_fraction": Metric("waiting for nodes", "fraction", "size"),

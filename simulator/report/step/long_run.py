@@ -23,6 +23,8 @@ CELLS = 64
 """Stretches of the run whose progress is shown."""
 WORDS = {
     "training": "training",
+    "data": "waiting for samples",
+    "evaluation": "evaluations",
     "slow": "something slow",
     "fewer nodes": "fewer nodes",
     "checkpoint": "waiting for checkpoints",

@@ -68,6 +68,8 @@ _SHORT = {
     "effective_time_ratio_p10": "effective P10",
     "effective_time_ratio_p90": "effective P90",
     "checkpoint_fraction": "checkpoints",
+    "data_fraction": "samples",
+    "evaluation_fraction": "evaluations",
     "detection_fraction": "detection",
     "restart_fraction": "restarts",
     "waiting_fraction": "waiting",

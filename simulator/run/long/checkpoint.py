@@ -133,6 +133,11 @@ def _reading(storage: Storage) -> Storage:
     return storage.model_copy(update={"bandwidth": storage.read_bandwidth or storage.bandwidth})
 
 
+def stored(cluster: Cluster) -> Storage:
+    """The storage of a cluster as it reads, that of published systems where none is described."""
+    return _reading(cluster.storage or _usual(cluster, []))
+
+
 def _usual(cluster: Cluster, said: list[str]) -> Storage:
     """Storage as published systems have it for so many nodes."""
     source = "arXiv:2407.21783 section 3.3.1, arXiv:2104.04473 section 5.10"

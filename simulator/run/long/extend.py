@@ -1,6 +1,6 @@
 """A step and the run that is made of it: failures, checkpoints and recovery over weeks, as a part of the Result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf, isinf
 from statistics import fmean
@@ -15,6 +15,7 @@ from simulator.results.result import Comparison, Result
 from simulator.run.long import checkpoint
 from simulator.run.long.advice import Advice, advise, young
 from simulator.run.long.arrivals import LAST, Arrival, Source, arrivals
+from simulator.run.long.beside import DATA, Beside, beside, sentence
 from simulator.run.long.checkpoint import Cost
 from simulator.run.long.life import Life, Record, Rules
 from simulator.run.long.pace import Simulate, StepTimes, ticks
@@ -44,6 +45,10 @@ class Machine:
     spec: Spec
     seed: int
     step_s: float
+    """From a step to the next."""
+    beside: Beside
+    parts: Mapping[str, float]
+    """Shares of it that are no training."""
     cost: Cost
     sources: Sequence[Source]
     recorded: Sequence[Arrival]
@@ -55,6 +60,11 @@ class Machine:
     def mtbf_s(self) -> float:
         """Between failures that stop the run."""
         return mtbf_s(self.sources)
+
+    @property
+    def training(self) -> float:
+        """Share of the time from a step to the next that is the step."""
+        return 1.0 - sum(self.parts.values())
 
     @property
     def fails(self) -> bool:
@@ -110,8 +120,10 @@ def _machine(result: Result, scenario: Scenario, job: Job, network: Network, aga
     if spec.trace is not None:
         more, recorded = read_trace(spec.trace, cluster, fabric, len(found), _ticks(recovery.detection))
         found = [*found, *more]
-    step_s, replicas = result.metrics["step_time_s"], checkpoint.replicas(job)
-    goal, horizon = _length(spec, scenario, step_s, result.metrics["tokens_per_s"] * step_s)
+    alone, replicas = result.metrics["step_time_s"], checkpoint.replicas(job)
+    waits = beside(cluster, scenario.training.global_batch, spec.data, spec.evaluation)
+    step_s, parts = waits.period(alone, cluster.nodes), waits.parts(alone, cluster.nodes)
+    goal, horizon = _length(spec, scenario, step_s, result.metrics["tokens_per_s"] * alone)
     ideal = goal * step_s if goal is not None else (horizon or 0) / TICKS_PER_SECOND
     memory = spec.checkpoints.kind == "memory"
     rules = Rules(
@@ -134,8 +146,8 @@ def _machine(result: Result, scenario: Scenario, job: Job, network: Network, aga
         replicas=replicas,
         most=_most(ideal, found),
     )
-    pace = StepTimes(scenario, step_s, replicas, fabric, again)
-    return Machine(spec, scenario.seed, step_s, cost, found, recorded, pace, rules)
+    pace = StepTimes(scenario, alone, replicas, fabric, again, waits)
+    return Machine(spec, scenario.seed, step_s, waits, parts, cost, found, recorded, pace, rules)
 
 
 def _most(ideal_s: float, found: Sequence[Source]) -> int:
@@ -248,14 +260,16 @@ def _check_progress(machine: Machine, records: Sequence[Record]) -> None:
 
 
 def _gathered(machine: Machine, rules: Rules, records: Sequence[Record], advice: Advice | None) -> LongRun:
-    ratios = [record.ticks["training"] / record.end for record in records]
+    ratios = [machine.training * record.ticks["training"] / record.end for record in records]
     shown = int(np.argsort(ratios, kind="stable")[(len(ratios) - 1) // 2])
     second, cost = TICKS_PER_SECOND, machine.cost
     mean: Callable[[str], float] = lambda part: fmean(record.ticks[part] for record in records) / second  # noqa: E731
     taken = fmean(record.checkpoints for record in records)
     interval = rules.every * machine.step_s
+    stepping = mean("training")
+    waits = {part: share * stepping for part, share in machine.parts.items()}
     return LongRun(
-        seconds={part: mean(part) for part in PARTS},
+        seconds={"training": machine.training * stepping, **waits} | {part: mean(part) for part in PARTS[1:]},
         failures={
             source.name: fmean(record.strikes[number] for record in records)
             for number, source in enumerate(machine.sources)
@@ -271,7 +285,7 @@ def _gathered(machine: Machine, rules: Rules, records: Sequence[Record], advice:
             "taken": taken,
         },
         tried=tuple(
-            {"interval_s": point.steps * machine.step_s, "ratio": point.ratio}
+            {"interval_s": point.steps * machine.step_s, "ratio": machine.training * point.ratio}
             for point in (advice.tried if advice is not None else ())
         ),
         samples=tuple(
@@ -294,7 +308,7 @@ def _metrics(
 ) -> dict[str, float]:
     times, ratios = ([one[name] for one in run.samples] for name in ("time_s", "ratio"))
     time_s, steps = fmean(times), fmean(one["steps"] for one in run.samples)
-    tokens = steps * step["tokens_per_s"] * machine.step_s
+    tokens = steps * step["tokens_per_s"] * step["step_time_s"]
     found = {
         "run_time_s": time_s,
         "run_time_p10_s": float(np.percentile(times, 10)),
@@ -305,7 +319,11 @@ def _metrics(
         "effective_time_ratio": fmean(ratios),
         "effective_time_ratio_p10": float(np.percentile(ratios, 10)),
         "effective_time_ratio_p90": float(np.percentile(ratios, 90)),
-        **{f"{_FIGURES.get(part, part)}_fraction": run.seconds[part] / time_s for part in PARTS if part != "training"},
+        **{
+            f"{_FIGURES.get(part, part)}_fraction": run.seconds[part] / time_s
+            for part in run.seconds
+            if part != "training"
+        },
         "failures": fmean(one["failures"] for one in run.samples),
         "checkpoint_bytes": run.checkpoint["bytes"],
         "checkpoint_stall_s": run.checkpoint["stall_s"],
@@ -330,10 +348,10 @@ def _economy(
     if "energy_j" in step and power is not None:
         idle = power.idle.value if power.idle is not None else 0.15 * power.peak.value
         waiting = (time_s - stepping) * idle * scenario.cluster.devices
-        found["run_energy_j"] = step["energy_j"] / machine.step_s * stepping + waiting
+        found["run_energy_j"] = step["energy_j"] / step["step_time_s"] * stepping + waiting
     if "cost_usd" in step:
         nodes = scenario.cluster.nodes + (machine.spec.recovery.spares or 0)
-        found["run_cost_usd"] = step["cost_usd"] / machine.step_s * time_s * nodes / scenario.cluster.nodes
+        found["run_cost_usd"] = step["cost_usd"] / step["step_time_s"] * time_s * nodes / scenario.cluster.nodes
     return found
 
 
@@ -364,6 +382,8 @@ def _warnings(machine: Machine) -> list[str]:
     said = list[str]()
     if not machine.fails:
         said.append("nothing fails in this run: write `training.run.failures`, such as `failures/llama-3-h100`")
+    if DATA in machine.parts:
+        said.append(sentence(machine.beside, machine.rules.nodes))
     recovery = machine.spec.recovery
     if recovery.spares is None and (recovery.elastic or recovery.repair is not None):
         said.append("no effect: `elastic` and `repair` without a number of `spares`: there is always one")

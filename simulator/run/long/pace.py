@@ -12,6 +12,7 @@ from simulator.axes import DP
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.results.long_run import TICKS_PER_SECOND
+from simulator.run.long.beside import Beside
 from simulator.run.long.life import Slow
 from simulator.specs.noise import SlowLinks, Stragglers
 from simulator.specs.scenario import Scenario
@@ -23,10 +24,13 @@ Simulate = Callable[[Scenario], float]
 class StepTimes:
     """Ticks of steps by replicas and by what is slow; each is simulated once."""
 
-    def __init__(self, scenario: Scenario, step_s: float, replicas: int, fabric: Fabric, again: Simulate) -> None:
-        """`step_s` is the step of the whole machine."""
+    def __init__(
+        self, scenario: Scenario, step_s: float, replicas: int, fabric: Fabric, again: Simulate, beside: Beside
+    ) -> None:
+        """`step_s` is the step of the whole machine, from which to the next it takes what is `beside` as well."""
         self._scenario, self._replicas, self._fabric, self._again = scenario, replicas, fabric, again
-        self._layouts = {replicas: ticks(step_s)}
+        self._beside = beside
+        self._layouts = {replicas: ticks(beside.period(step_s, scenario.cluster.nodes))}
         self._slow: dict[tuple[str, float], float] = {}
         self.simulated = 0
         """Steps that were simulated besides the first."""
@@ -53,7 +57,7 @@ class StepTimes:
 
     def _time(self, scenario: Scenario) -> float:
         self.simulated += 1
-        return self._again(scenario)
+        return self._beside.period(self._again(scenario), scenario.cluster.nodes)
 
 
 def ticks(seconds: float) -> int:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Bytes, Count, Seconds, Spec
+from simulator.specs.base import Bandwidth, Bytes, Count, Seconds, Spec
 from simulator.specs.long_runs.failures import FailureRates
 
 
@@ -63,6 +63,25 @@ class Recovery(Spec):
     whole batch, in place of waiting for a node."""
 
 
+class Samples(Spec):
+    """What is read for the steps of a run, and how fast it gets to the devices."""
+
+    bytes: Annotated[Bytes, Field(gt=0)]
+    """Of a sequence, as storage has it."""
+    rate: Bandwidth | None = None
+    """Such bytes that the processors of a node prepare (decode, cut, tokenise) in a second; as many as come where left
+    out."""
+
+
+class Evaluation(Spec):
+    """What a run stops for to see how good the model is."""
+
+    every: Count
+    """Steps from one evaluation to the next."""
+    takes: Annotated[Seconds, Field(gt=0)]
+    """What one takes, for which all devices stop training."""
+
+
 class LongRun(Spec):
     """A whole run with its failures and checkpoints."""
 
@@ -77,6 +96,10 @@ class LongRun(Spec):
     trace: str | None = None
     """A file of failures, a row each: `time,what,until`, and the share `left` of what is slow. See
     docs/models/runs.md."""
+    data: Samples | None = Field(default=None, exclude_if=lambda data: data is None)
+    """What is read from storage beside the steps; nothing that they would wait for where left out."""
+    evaluation: Evaluation | None = Field(default=None, exclude_if=lambda evaluation: evaluation is None)
+    """Evaluations between steps; none where left out."""
     checkpoints: Checkpoints = Checkpoints.model_construct()
     """When and how it is saved."""
     recovery: Recovery = Recovery.model_construct()
