@@ -34,6 +34,22 @@ def sweep(tape: Tape) -> Timeline:
 
     Raises NotExact where activities contend, DeadlockError, InputError and ValueError as `execute` does.
     """
+    timeline, rendezvous = _swept(tape)
+    if rendezvous.activities:
+        _refuse_contention(tape, rendezvous, timeline)
+    return timeline
+
+
+def unshared(tape: Tape) -> Timeline:
+    """Run a tape with all resources for each activity.
+
+    A run that shares them ends nothing earlier: each operation waits for the same and lasts at least as long.
+    """
+    return _swept(tape)[0]
+
+
+def _swept(tape: Tape) -> tuple[Timeline, Rendezvous]:
+    """Run a tape in which nothing contends."""
     verify(tape)
     rendezvous = gather(tape)
     ticks = _ticks(tape, rendezvous)
@@ -45,10 +61,7 @@ def sweep(tape: Tape) -> Timeline:
     if not ended.all():
         latest = int(end.max(where=ended, initial=0)) + int(ticks.max())
         raise deadlock(tape, ended) if latest < NEVER else clock_overflow()
-    timeline = Timeline(end - ticks, end)
-    if rendezvous.activities:
-        _refuse_contention(tape, rendezvous, timeline)
-    return timeline
+    return Timeline(end - ticks, end), rendezvous
 
 
 def _ticks(tape: Tape, rendezvous: Rendezvous) -> Ints:

@@ -91,11 +91,13 @@ def _train(scenario: Scenario, executor: Any = None, **options: Any) -> Result:
 def _train_quickly(scenario: Scenario) -> Result:
     from simulator.run.simulate import finished, run
 
-    return finished(run(scenario, profile=_profile(scenario.cluster.collectives)), advising=False)
+    profile = collective_profile(scenario.cluster.collectives)
+    return finished(run(scenario, profile=profile, recording=False), advising=False)
 
 
 @cache
-def _profile(name: str) -> CollectiveProfile:
+def collective_profile(name: str) -> CollectiveProfile:
+    """The profile of a name, read once."""
     return load_spec(CollectiveProfile, name)
 
 

@@ -17,7 +17,7 @@ from simulator.engine.executor import execute
 from simulator.engine.tape import Tape, Timeline
 from simulator.errors import InputError, Problem
 from simulator.fabric.sharing import max_min
-from simulator.program.maxplus import NotExact, sweep
+from simulator.program.maxplus import NotExact, sweep, unshared
 from simulator.results.result import LinkLoad, Result
 from simulator.run.clock_overflow import clock_overflow
 from simulator.run.gather import Run, gather
@@ -50,6 +50,8 @@ LARGE = 1024
 """Devices above which `auto` folds by tiers."""
 MOST_DEVICES = 1 << 20
 """Devices above which a cluster is refused."""
+ROUNDING = 1e-9
+"""Of a step, what whole ticks of shared operations may take from it."""
 MOST_OPERATIONS = 5_000_000
 """Operations above which a program is refused rather than run out of memory."""
 
@@ -60,14 +62,15 @@ def simulate(
     fold: Fold | None = None,
     executor: Executor = "simpy",
     progress: Callable[[int], None] | None = None,
+    recording: bool = True,
 ) -> Result:
     """Simulate one step of a training scenario.
 
     `fold` overrides the scenario's; `executor` runs the program event by event (`simpy`) or by a max-plus sweep,
-    which refuses programs in which anything is shared. Raises InputError for what cannot be simulated; running out of
-    memory is a Result with `feasible` False.
+    which refuses programs in which anything is shared; `recording` as of `run`. Raises InputError for what cannot be
+    simulated; running out of memory is a Result with `feasible` False.
     """
-    return finished(run(scenario, fold=fold, executor=executor, progress=progress))
+    return finished(run(scenario, fold=fold, executor=executor, progress=progress, recording=recording))
 
 
 def finished(done: Run, advising: bool = True) -> Result:
@@ -75,7 +78,7 @@ def finished(done: Run, advising: bool = True) -> Result:
     profile = done.network.profile
 
     def again(scenario: Scenario) -> float:
-        return run(scenario, fold=cast(Fold, done.fold), profile=profile).steps.mean_s
+        return run(scenario, fold=cast(Fold, done.fold), profile=profile, recording=False).steps.mean_s
 
     return extended(gather(done), done.scenario, done.job, done.network, again, advising)
 
@@ -88,19 +91,33 @@ def run(
     profile: CollectiveProfile | None = None,
     progress: Callable[[int], None] | None = None,
     share_links: bool = True,
+    recording: bool = True,
 ) -> Run:
     """One step of a training scenario, not yet gathered into a Result: for studies that need its time.
 
     As `simulate`, but `profile` stands in for the collective profile that the cluster names, and without `executor` the
-    max-plus sweep runs what shares nothing. Without `share_links` every operation has its links for itself.
+    max-plus sweep runs what shares nothing. Without `share_links` every operation has its links for itself; without
+    `recording` it is not written down what shared links carried over time.
     """
+    how = share_links, recording
     try:
         with np.errstate(over="raise", invalid="raise"):
             if moves(scenario):
-                return over_steps(scenario, lambda own: alone(prepare(own, fold, executor, profile), None, share_links))
-            return alone(prepare(scenario, fold, executor, profile), progress, share_links)
+                return over_steps(scenario, lambda own: alone(prepare(own, fold, executor, profile), None, *how))
+            return alone(prepare(scenario, fold, executor, profile), progress, *how)
     except (OverflowError, FloatingPointError):
         raise clock_overflow(scenario) from None
+
+
+def least_step_s(scenario: Scenario, profile: CollectiveProfile | None = None) -> float:
+    """Seconds of a step in which nothing is shared, devices and links: a lower bound of what `run` finds, less what
+    rounding may take; 0 where steps differ or are followed by more than themselves."""
+    if moves(scenario) or scenario.training.local_steps is not None:
+        return 0.0
+    prepared = prepare(scenario, profile=profile)
+    if not prepared.still:
+        return 0.0
+    return units.to_seconds(unshared(prepared.lower().program.tape).makespan) * (1 - ROUNDING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +170,12 @@ def prepare(
     return Prepared(scenario, job, device, network, noise, _fold(fold or scenario.fold, cluster.devices), executor)
 
 
-def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, share_links: bool = True) -> Run:
+def alone(
+    prepared: Prepared,
+    progress: Callable[[int], None] | None = None,
+    share_links: bool = True,
+    recording: bool = True,
+) -> Run:
     """All steps of a job that has the machine for itself."""
     job, network, noise, steps = prepared.job, prepared.network, prepared.noise, prepared.scenario.training.steps
     how: Executor = prepared.executor or ("simpy" if job.shares else "max-plus")
@@ -170,7 +192,7 @@ def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, sha
             return link_loads(network.fabric, program, classes, step_s, spans, shared)
 
         if share_links:
-            return settled(program, classes, network.fabric, executed, loads, progress, kinds)
+            return settled(program, classes, network.fabric, executed, loads, progress, kinds, recording)
         timeline = executed(program.tape)
         return Ran(timeline, loads(timeline, None), frozenset())
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.run.kinds import TRAINING
+from simulator.run.simulate import least_step_s
 from simulator.study.layouts.floors import Floors
 from simulator.study.layouts.layout import Layout
 from simulator.study.layouts.machines import machines
@@ -18,6 +19,7 @@ CASES = {
     "dense": ("model.layers=8", "cluster.nodes=2"),
     "fsdp": ("model.layers=4", "stack=fsdp", "cluster.nodes=2"),
     "deepspeed": ("model.layers=4", "stack=deepspeed", "cluster.nodes=2"),
+    "slow": ("model.layers=4", "stack=fsdp", "cluster.nodes=2", "cluster.node.nics.bandwidth.value=1 GB/s"),
     "old": ("model=models/gpt3-2.7b", "model.layers=8", "stack=megatron-lm-2021", "training.sequence_length=2048"),
     "experts": ("model=models/olmoe-1b-7b", "model.layers=4", "training.sequence_length=4096"),
     "long": ("model.layers=4", "training.sequence_length=65536", "cluster.nodes=2", "training.global_batch=16"),
@@ -47,7 +49,20 @@ def test_no_layout_is_faster_or_smaller_than_its_bounds(case: str, place: float)
     step = floors.step(layout)
     assert step.compute <= step.communication <= step.bubble
     assert step.bubble <= result.metrics["step_time_s"] * (1 + 1e-9)
+    assert 0 < least_step_s(layout.of(floors.scenario)) <= result.metrics["step_time_s"]
     assert need <= result.metrics["peak_memory_bytes"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("case", ["slow", "deepspeed"])
+def test_what_is_gathered_around_every_pass_counts_in_every_microbatch(case: str) -> None:
+    floors, every = of(case)
+    wide = [one for one in every if one.zero == 3 and one.tp == 1 and one.pp == 1 and one.micro_batch == 1]
+    for layout in wide[::7]:
+        scenario = layout.of(floors.scenario)
+        step_s, bounds = TRAINING.evaluate(scenario).metrics["step_time_s"], floors.step(layout)
+        cut = floors.step(layout._replace(zero=0))
+        assert cut.communication < bounds.communication <= step_s
+        assert least_step_s(scenario) > 0.8 * step_s
 
 
 @pytest.mark.parametrize("case", ["dense", "old"])

@@ -55,6 +55,7 @@ def counted(document: LayoutsDocument) -> list[str]:
         (counts.compute, "pruned by the compute roof: no faster than the best, were nothing sent"),
         (counts.communication, "pruned by the roof with communication"),
         (counts.bubble, "pruned by the bubble"),
+        (counts.unshared, "pruned by the step with nothing shared"),
         (counts.failed, "failed: the simulator is wrong"),
         (counts.beaten, "priced and behind"),
         (counts.leaders, f"priced and shown, {counts.simulated:,} of them simulated event by event"),

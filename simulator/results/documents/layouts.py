@@ -26,6 +26,8 @@ class LayoutCounts:
     """Ruled out by the roof with communication."""
     bubble: int
     """Ruled out with the bubble."""
+    unshared: int
+    """Ruled out by the step in which nothing is shared."""
     beaten: int
     """Priced, and behind the best."""
     leaders: int

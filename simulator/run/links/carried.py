@@ -43,7 +43,8 @@ class Recorded:
 
     links: NDArray[np.int64]
     """Of the fabric, those that were looked at; shape (m,)."""
-    load: Load
+    load: Load | None
+    """None where it was not written down."""
     resources: tuple[int, ...]
     """Their numbers on the record."""
     net: Mapping[str, Floats]
@@ -56,7 +57,7 @@ class Recorded:
 
     def spans(self, link: int) -> list[Span]:
         """What a link carried, in order."""
-        return self.load.of(self.resources[int(np.searchsorted(self.links, link))])
+        return [] if self.load is None else self.load.of(self.resources[int(np.searchsorted(self.links, link))])
 
     def of(self, busiest: LinkLoad, link: int) -> LinkLoad:
         """The load of a link with what it carried over time for operations that share it, in bytes."""

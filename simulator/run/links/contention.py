@@ -60,15 +60,16 @@ def settled(
     loads: Callable[[Timeline, Recorded | None], tuple[LinkLoad, ...]],
     progress: Progress | None,
     kinds: frozenset[str] = frozenset(),
+    recording: bool = True,
 ) -> Ran:
     """Run a program until no link is asked for more than it has.
 
     `run` runs a tape with nothing shared but devices; `loads` tells what links carried over a timeline; links of
-    `kinds` are shared from the beginning.
+    `kinds` are shared from the beginning. Without `recording` loads of shared links have no peak and no course.
     """
     traffic, shared = Traffic(program, classes, fabric), None
     if len(met := traffic.shared(kinds)):
-        timeline, shared = _on_links(traffic, met, progress)
+        timeline, shared = _on_links(traffic, met, progress, recording)
     else:
         timeline = run(program.tape)
     while True:
@@ -77,7 +78,7 @@ def settled(
         if not more or not len(met := traffic.shared(kinds | more)):
             return Ran(timeline, links, kinds)
         kinds |= more
-        timeline, shared = _on_links(traffic, met, progress)
+        timeline, shared = _on_links(traffic, met, progress, recording)
 
 
 def on_links(program: Program, classes: ChainClasses, fabric: Fabric, kinds: frozenset[str]) -> Program:
@@ -87,16 +88,16 @@ def on_links(program: Program, classes: ChainClasses, fabric: Fabric, kinds: fro
     return replace(program, tape=traffic.tape(met)) if len(met) else program
 
 
-def _on_links(traffic: "Traffic", links: Ints, progress: Progress | None) -> tuple[Timeline, Recorded]:
+def _on_links(traffic: "Traffic", links: Ints, progress: Progress | None, recording: bool) -> tuple[Timeline, Recorded]:
     """Run a program whose operations share links."""
     clock = Clock(solver=max_min)
     player = Player(clock, traffic.tape(links), label=traffic.label)
     resources = tuple(player.resources[-len(links) :])
-    load = clock.record(resources, most=INTERVALS)
+    load = clock.record(resources, most=INTERVALS) if recording else None
     clock.run(progress)
     timeline = player.timeline()
     return replace(timeline, events=timeline.events + clock.fluid.events), Recorded(
-        links, load, resources, traffic.net(links)
+        links, load, resources, traffic.net(links) if recording else {}
     )
 
 

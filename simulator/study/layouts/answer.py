@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simulator.results.result import Result
-from simulator.run.kinds import TRAINING
 from simulator.specs.scenario import Scenario
 from simulator.study.layouts.goal import Goal
 from simulator.study.layouts.sampled import sample
@@ -45,15 +44,14 @@ def answer(planner: Planner, goal: Goal, top: int, draws: int | None = None, see
     """The best layouts for a goal, of all or of so many that are drawn; where its limits allow none, what it takes at
     least, of all."""
     found = planner.search(goal, top) if draws is None else sample(planner, goal, draws, seed, top)
-    leaders = [_confirmed(one) for one in found.best]
+    results = planner.prices.confirmed([one.candidate for one in found.best])
+    leaders = [
+        Leader(one, one.candidate.layout.of(one.candidate.machine.scenario), result)
+        for one, result in zip(found.best, results, strict=True)
+    ]
     found.counts.simulated = len(leaders)
     leaders.sort(key=lambda one: goal.value(one.scenario, one.result.metrics["step_time_s"]))
     return Answer(found, leaders, () if leaders or draws is not None else _least(planner, goal))
-
-
-def _confirmed(one: Priced) -> Leader:
-    scenario = one.candidate.layout.of(one.candidate.machine.scenario)
-    return Leader(one, scenario, TRAINING.simulate(scenario, executor="simpy"))
 
 
 def _least(planner: Planner, goal: Goal) -> list[Least]:

@@ -5,7 +5,8 @@ pipeline, each with the chunks $C_r$ and first of them $c_r$:
 
 * compute roof: $T \ge \max_r m \sum_{c \in C_r} (F_c + B_c)$ of kernels at the stack's efficiency, and the optimizer;
 * communication: the same with the collectives that kernels wait for; after it gradients that must leave a node over its
-  cards, and parameters that come back, where nothing runs beside them; where something does, the cards' own time;
+  cards, and parameters that come back, where nothing runs beside them; where something does, the cards' own time. What
+  is gathered and reduced around every pass counts for each of the $m$ microbatches;
 * bubble: a rank begins when a microbatch has passed the chunks before $c_r$, and what it passed backward last goes back
   through them: $T \ge \sum_{c < c_r} F_c + m \sum_{c \in C_r} (F_c + B_c) + \sum_{c < c_r} B_c$.
 
@@ -13,6 +14,8 @@ Where a schedule splits the backward pass, its second half may come last, and th
 ranks hold other chunks than round robin gives them, the mean rank's work is the bound.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -29,8 +32,9 @@ from simulator.specs.scenario import Scenario
 from simulator.study.layouts.layout import Layout
 from simulator.study.layouts.shape import Key, Networks, Passes, Shape, key, shape, staged
 from simulator.training import memory
-from simulator.training.job import Job
+from simulator.training.job import Job, Replicas
 from simulator.training.layers import split_layers
+from simulator.training.operators import gathered_units
 from simulator.training.optimizers.step import optimizer_step
 from simulator.training.pass_costs import PassCosts
 
@@ -65,6 +69,10 @@ class _Ends:
     gather: Floats
     beside: float
     """Seconds of the cards in a step where something runs beside what they send."""
+    around: Floats
+    """Seconds of the cards for what the passes of a microbatch gather and reduce, by stage (pp,)."""
+    in_turn: bool
+    """Whether passes stand still meanwhile."""
 
 
 class Floors:
@@ -131,7 +139,7 @@ class Floors:
         passes = self._of_chunks(made, layout, chunks)
         ends = self._after(made, layout, chunks)
         if layout.schedule in WHOLE:
-            return _mean(passes, layout.pp, microbatches)
+            return _mean(passes, microbatches, ends)
         return _in_turn(passes, layout, microbatches, ends, layout.schedule in HALVES)
 
     def _of_chunks(self, made: Shape, layout: Layout, chunks: tuple[int, ...]) -> list[Passes]:
@@ -148,7 +156,8 @@ class Floors:
             stages = _examples(job.pp)
             update = [0.0 if job.optimizer.in_backward else _update(costs, job, stage) for stage in stages]
             leaving = np.array([_leaves(self.scenario, job, layout, stage) for stage in stages])
-            self._ends[known] = _ends(job, _spread(update, job.pp), leaving)
+            around = _spread([_around(self.scenario, job, layout, stage) for stage in stages], job.pp)
+            self._ends[known] = _ends(job, _spread(update, job.pp), leaving, around)
         return self._ends[known]
 
     # ---- memory ------------------------------------------------------------------------------------------------------
@@ -209,13 +218,15 @@ def _update(costs: PassCosts, job: Job, stage: int) -> float:
 # ---- work and bubble -------------------------------------------------------------------------------------------------
 
 
-def _mean(passes: list[Passes], pp: int, microbatches: int) -> tuple[float, float, float]:
+def _mean(passes: list[Passes], microbatches: int, ends: _Ends) -> tuple[float, float, float]:
     """The mean rank's work."""
     sums = [
         sum(one.forward[i] + min(one.backward[i], one.inputs[i] + one.weights[i]) for one in passes) for i in (0, 1)
     ]
-    kernels, work = (units.to_seconds(microbatches * total // pp) for total in sums)
-    return kernels, work, work
+    kernels, work = (units.to_seconds(microbatches * total // len(ends.around)) for total in sums)
+    around = microbatches * float(ends.around.mean())
+    sent = work + around if ends.in_turn else max(work, around)
+    return kernels, sent, sent
 
 
 def _in_turn(
@@ -230,44 +241,73 @@ def _in_turn(
     work = microbatches * (forward + whole).reshape(2, layout.vpp, pp).sum(axis=1) / units.TICKS_PER_SECOND
     early = microbatches * (forward + back).reshape(2, layout.vpp, pp).sum(axis=1) / units.TICKS_PER_SECOND
     host = microbatches * np.array([p.host for p in passes], np.float64).reshape(layout.vpp, pp).sum(axis=0)
+    around = microbatches * ends.around
+    still = around * ends.in_turn
     into = np.concatenate([[0.0], np.cumsum(forward[1, : pp - 1])]) / units.TICKS_PER_SECOND
     out = np.concatenate([[0.0], np.cumsum(back[1, : pp - 1])]) / units.TICKS_PER_SECOND
     tail = ends.reduce + ends.update + ends.gather
     compute = float(np.max(work[0] + ends.update))
-    busy = float(np.max(work[1] + tail))
-    communication = max(compute, busy, ends.beside, float(host.max()) / units.TICKS_PER_SECOND)
-    after = np.maximum(work[1] + tail, early[1] + out + tail[0])
+    busy = float(np.max(work[1] + still + tail))
+    communication = max(compute, busy, ends.beside, float(around.max()), float(host.max()) / units.TICKS_PER_SECOND)
+    # What the first microbatch needs may be gathered before it arrives.
+    after = np.maximum(work[1] + still * (1 - 1 / microbatches) + tail, early[1] + out + tail[0])
     return compute, communication, max(communication, float(np.max(into + after)))
 
 
 # ---- what leaves a node ----------------------------------------------------------------------------------------------
 
 
-def _ends(job: Job, update: Floats, leaving: Floats) -> _Ends:
+def _ends(job: Job, update: Floats, leaving: Floats, around: Floats) -> _Ends:
     """Ends of the ranks, `leaving` (stages, 2) the seconds of the cards for gradients and for parameters."""
     reduce, gather = (_spread(list(column), job.pp) for column in leaving.T)
     none = np.zeros(job.pp)
     if job.per_pass or job.overlap_gradients or job.optimizer.layerwise:
         beside = float(np.max(reduce + gather)) if job.per_pass else float(reduce.max())
         after = none if job.per_pass or job.gathers_ahead or job.optimizer.layerwise else gather
-        return _Ends(update, none, after, beside)
-    return _Ends(update, reduce, none if job.gathers_ahead else gather, 0.0)
+        return _Ends(update, none, after, beside, around, job.synchronous)
+    return _Ends(update, reduce, none if job.gathers_ahead else gather, 0.0, around, False)
 
 
 def _leaves(scenario: Scenario, job: Job, layout: Layout, stage: int) -> tuple[float, float]:
     """Seconds in which a node's cards send what it has of a stage's gradients, and then parameters, once a step."""
-    cluster, rate = scenario.cluster, _cards(scenario)
-    if rate == 0.0 or job.optimizer.name not in _PLAIN or not job.copied:
+    if job.optimizer.name not in _PLAIN:
         return 0.0, 0.0
     reduce = gather = 0.0
-    for copies in job.replicas:
-        inner = layout.ep * layout.etp if copies.experts else layout.tp
-        groups, share = _across(inner, copies.count, cluster.node.devices)
+    for copies, pace in _outward(scenario, job, layout):
         size = sum(memory.parameters(job, chunk, copies, trained=True) for chunk in memory.chunks_of_stage(job, stage))
-        reduce += (1.0 if job.zero else 2.0) * groups * share * size * job.reduce_bytes / rate
-        gather += bool(job.zero) * groups * share * size * _narrowest(job) / rate
-    hybrid = scenario.training.parallel.shard_size is not None
-    return reduce * (not _in_network(scenario)), 0.0 if hybrid else gather
+        reduce += (1.0 if job.zero else 2.0) * size * job.reduce_bytes * pace
+        gather += bool(job.zero) * size * _narrowest(job) * pace
+    return reduce * (not _in_network(scenario)), 0.0 if _hybrid(scenario) else gather
+
+
+def _around(scenario: Scenario, job: Job, layout: Layout, stage: int) -> float:
+    """Seconds in which a node's cards send what the passes of one microbatch on a stage gather and reduce; without what
+    recomputation gathers again."""
+    if not job.per_pass or job.sharding is not None or job.zeroth is not None:
+        return 0.0
+    chunks = memory.chunks_of_stage(job, stage)
+    gathers, reductions = (1 + (job.zero == 3)) * (not _hybrid(scenario)), not _in_network(scenario)
+    found = 0.0
+    for copies, pace in _outward(scenario, job, layout):
+        kinds = [kind for chunk in chunks for kind in chunk.kinds]
+        gathered = sum(sum(gathered_units(job, kind, copies)) * count for kind, count in Counter(kinds).items())
+        reduced = sum(memory.parameters(job, chunk, copies, trained=True) for chunk in chunks)
+        found += (gathers * gathered * _narrowest(job) + reductions * reduced * job.reduce_bytes) * pace
+    return found
+
+
+def _outward(scenario: Scenario, job: Job, layout: Layout) -> Iterator[tuple[Replicas, float]]:
+    """What ranks copy over data parallelism, each with seconds of a node's cards for a byte of a rank."""
+    rate = _cards(scenario)
+    for copies in job.replicas if rate and job.copied else ():
+        inner = layout.ep * layout.etp if copies.experts else layout.tp
+        groups, share = _across(inner, copies.count, scenario.cluster.node.devices)
+        yield copies, groups * share / rate
+
+
+def _hybrid(scenario: Scenario) -> bool:
+    """Whether parameters are gathered among fewer than all replicas."""
+    return scenario.training.parallel.shard_size is not None
 
 
 _PLAIN = ("adam", "adamw", "sgd", "sgd-momentum", "lion", "adam-8bit")

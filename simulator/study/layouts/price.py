@@ -1,13 +1,18 @@
-"""What a worker does: bounds of some layouts of a scenario; of one layout first its memory, then a step, by max-plus
-where that holds."""
+"""What a worker does: bounds of some layouts of a scenario; of one layout its step with nothing shared; of one its
+memory, then its step, by max-plus where that holds."""
 
 import json
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 
-from simulator.errors import InputError, Problem
+import numpy as np
+
+from simulator.errors import InfeasibleError, InputError, Problem
+from simulator.results.result import Result
 from simulator.run.clock_overflow import clock_overflow
+from simulator.run.kinds import collective_profile
+from simulator.run.simulate import least_step_s, simulate
 from simulator.specs.resolve import restored
 from simulator.specs.scenario import Scenario
 from simulator.study import fingerprint
@@ -38,6 +43,20 @@ def bounds_of(document: str, layouts: Sequence[Layout], program: str) -> list[Bo
     return [floors.bound(layout) for layout in layouts]
 
 
+def least(document: str, layout: Layout, program: str) -> float:
+    """Seconds of a step of a layout of the scenario `document` in which nothing is shared, a lower bound; 0 where that
+    is not known, and for a layout that does not run."""
+    fingerprint.check(program)
+    scenario = layout.of(_scenario(document))
+    try:
+        if peak_memory(arranged_job(scenario)) > scenario.cluster.node.accelerator.memory.capacity.value:
+            return 0.0
+        with np.errstate(over="raise", invalid="raise"):
+            return least_step_s(scenario, collective_profile(scenario.cluster.collectives))
+    except (InputError, InfeasibleError, OverflowError, FloatingPointError):
+        return 0.0  # pricing says what is wrong with it
+
+
 def price(document: str, layout: Layout, program: str) -> Outcome:
     """The figures of a layout of the scenario `document` (plain data in JSON); what is wrong with it is its outcome."""
     fingerprint.check(program)
@@ -53,6 +72,12 @@ def price(document: str, layout: Layout, program: str) -> Outcome:
         reason = f"needs {need / 1e9:.1f} GB of {capacity / 1e9:.1f} GB"
         return Outcome("out of memory", reason, {"peak_memory_bytes": need})
     return evaluated(lambda: scenario)
+
+
+def confirmed(document: str, layout: Layout, program: str) -> Result:
+    """The Result of a layout of the scenario `document`, event by event."""
+    fingerprint.check(program)
+    return simulate(layout.of(_scenario(document)), executor="simpy", recording=False)
 
 
 def cache_key(base: str, layout: Layout) -> str:

@@ -1,5 +1,8 @@
 """The best layouts of a training: candidates by their bounds, the lowest first, until no bound is below what was found.
 
+A candidate that comes first by its closed forms gets a dearer bound, that of its step with nothing shared, and waits
+for its turn by that one.
+
 Exact: a candidate is left out only where its memory does not fit, where a lower bound of its time or money is above a
 limit, or above the last of the best that were priced. Candidates are priced some at once, always as many, so that what
 is priced does not depend on how many processes there are.
@@ -9,18 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
-from heapq import heapify, heappop
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from simulator.errors import InputError, Problem
+from simulator.results.result import Result
 from simulator.study import executors, fingerprint
 from simulator.study.layouts.floors import Bound, Floor, Floors
 from simulator.study.layouts.goal import DAY_S, Goal
 from simulator.study.layouts.layout import Layout
 from simulator.study.layouts.machines import Machine
-from simulator.study.layouts.price import bounds_of, cache_key, price
+from simulator.study.layouts.price import bounds_of, cache_key, confirmed, least, price
 from simulator.study.layouts.shape import cuts
 from simulator.study.layouts.space import MOST, Space, layouts
 from simulator.study.layouts.tally import Counts
@@ -44,6 +48,8 @@ class Candidate(NamedTuple):
     machine: Machine
     layout: Layout
     floor: Floor
+    refined: bool = False
+    """Whether `bound` is that of the step in which nothing is shared, where that is higher."""
 
 
 class Priced(NamedTuple):
@@ -107,6 +113,22 @@ class Prices:
         waiting = [(key, self.executor.submit(price, one.machine.document, one.layout, program)) for key, one in todo]
         yield from ((key, future.result()) for key, future in waiting)
 
+    def least(self, some: Sequence[Candidate]) -> list[float]:
+        """Seconds of a step of each in which nothing is shared."""
+        return self._each(least, some)
+
+    def confirmed(self, some: Sequence[Candidate]) -> list[Result]:
+        """The Result of each, event by event."""
+        return self._each(confirmed, some)
+
+    def _each(self, work: Callable[[str, Layout, str], T], some: Sequence[Candidate]) -> list[T]:
+        """What `work` makes of each."""
+        program, each = fingerprint.program(), [(one.machine.document, one.layout) for one in some]
+        if self.executor is None or len(some) < 2:
+            return [work(*one, program) for one in each]
+        waiting = [self.executor.submit(work, *one, program) for one in each]
+        return [future.result() for future in waiting]
+
 
 @dataclass
 class Planner:
@@ -117,6 +139,7 @@ class Planner:
     progress: Progress | None = None
     floors: dict[str, Floors] = field(default_factory=dict)
     _bounds: dict[tuple[str, Layout], Bound] = field(default_factory=dict)
+    _least: dict[tuple[str, Layout], float] = field(default_factory=dict)
 
     def search(self, goal: Goal, top: int = TOP) -> Found:
         """The best layouts for a goal."""
@@ -125,7 +148,10 @@ class Planner:
         heapify(heap)
         before = self.prices.looked_up, self.prices.worked_out
         while heap and not (len(found.best) >= top and heap[0].bound >= found.best[-1].value):
-            some = [heappop(heap) for _ in range(min(AT_ONCE, len(heap)))]
+            taken = [heappop(heap) for _ in range(min(AT_ONCE, len(heap)))]
+            for one in self._refined(goal, found.counts, [one for one in taken if not one.refined]):
+                heappush(heap, one)
+            some = [one for one in taken if one.refined]
             for candidate, outcome in zip(some, self.prices.of(some), strict=True):
                 booked(found, candidate, outcome, top)
             if self.progress is not None:
@@ -137,6 +163,18 @@ class Planner:
         found.counts.looked_up, found.counts.priced = looked_up, looked_up + worked_out
         found.counts.leaders = len(found.best)
         return found
+
+    def _refined(self, goal: Goal, counts: Counts, some: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Candidates with the bound of a step in which nothing is shared; not those that miss a limit by it."""
+        unknown = [one for one in some if (one.machine.key, one.layout) not in self._least]
+        for one, step_s in zip(unknown, self.prices.least(unknown), strict=True):
+            self._least[one.machine.key, one.layout] = step_s
+        for one in some:
+            scenario, step_s = one.machine.scenario, self._least[one.machine.key, one.layout]
+            if limit := goal.missed(scenario, step_s):
+                miss(counts, goal, limit, one.machine, one.layout, step_s)
+            else:
+                yield one._replace(bound=max(one.bound, goal.value(scenario, step_s)), refined=True)
 
     def _candidates(self, goal: Goal, counts: Counts) -> Iterator[Candidate]:
         """Those that memory and limits leave."""
@@ -243,6 +281,7 @@ def ruled_out(counts: Counts, goal: Goal, candidate: Candidate, best: float) -> 
     """Count a candidate under the first of its bounds that is above the best found."""
     scenario, floor = candidate.machine.scenario, candidate.floor
     for name, seconds in zip(Floor._fields, floor, strict=True):
-        if goal.value(scenario, seconds) >= best or name == Floor._fields[-1]:
+        if goal.value(scenario, seconds) >= best:
             setattr(counts, name, getattr(counts, name) + 1)
             return
+    counts.unshared += 1

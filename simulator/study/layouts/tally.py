@@ -38,6 +38,8 @@ class Counts:
     """The roof with communication is."""
     bubble: int = 0
     """Only with the bubble."""
+    unshared: int = 0
+    """Only the step in which nothing shares a device or a link is."""
     beaten: int = 0
     """Priced and behind the best ones."""
     leaders: int = 0
@@ -61,7 +63,7 @@ class Counts:
     def all(self) -> int:
         """All candidates."""
         ruled = self.refused + self.memory + self.days + self.budget + self.failed
-        return ruled + self.compute + self.communication + self.bubble + self.beaten + self.leaders
+        return ruled + self.compute + self.communication + self.bubble + self.unshared + self.beaten + self.leaders
 
     def refuse(self, reason: str) -> None:
         """One that there is not."""
