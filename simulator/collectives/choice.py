@@ -127,7 +127,7 @@ def _options(
         for candidate, found in _able(operation, layout, _candidates(operation, name, profile), routing)
         for phases in (_in_operations(found, layout, size_bytes),)
         for protocol, spec in _protocols(candidate, protocol_name, profile)
-        for rate in (rate_of(operation, phases, layout.members, size_bytes, spec, profile),)
+        for rate in (rate_of(operation, phases, layout.members, size_bytes, spec, profile, layout.rails),)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Which algorithms and protocols a library may choose from: `NCCL_ALGO` and `NCCL_PROTO`.
+"""Which algorithms and protocols a library may choose from: `NCCL_ALGO`, `NCCL_PROTO` and `NCCL_NVLS_ENABLE`.
 
 Words are those of NCCL, in any case: a list such as `Ring,Tree` allows what it names, `^Tree` all but that. Since NCCL
 2.24 a list may be for one operation: `allreduce:tree;allgather:ring`. Sends and all-to-alls have neither. An operation
@@ -62,6 +62,8 @@ def _restricted(held: _Held, operation: str) -> CollectiveProfile:
     profile = held.profile
     environment = profile.environment or Environment()
     kept = _kept(environment.NCCL_ALGO, "NCCL_ALGO", ALGORITHMS, operation)
+    if environment.NCCL_NVLS_ENABLE == 0:
+        kept -= {*ALGORITHMS["nvls"], *ALGORITHMS["nvlstree"]}
     under = _kept(environment.NCCL_PROTO, "NCCL_PROTO", PROTOCOLS, operation)
     known = {protocol for names in PROTOCOLS.values() for protocol in names}
     protocols = {name: spec for name, spec in profile.protocols.items() if name not in known or name in under}
@@ -70,7 +72,7 @@ def _restricted(held: _Held, operation: str) -> CollectiveProfile:
         name for name in own if name in kept and any(protocol in protocols for protocol in profile.protocols_of(name))
     )
     if not names:
-        asked = ", ".join(f"{key}={value}" for key, value in environment.model_dump().items() if value)
+        asked = ", ".join(f"{key}={value}" for key, value in environment.model_dump(exclude_defaults=True).items())
         raise InputError(Problem(f"{asked} leaves no algorithm for {operation}", hint=f"it has {', '.join(own)}"))
     tuner = profile.tuner
     if tuner is not None:

@@ -40,6 +40,8 @@ class Phase:
     """Whether transfers go through the cards of the devices also where these share a node."""
     parts: int = 1
     """Flows in a row that make one transfer, where the network splits it over several ways."""
+    rolling: bool = False
+    """Whether members have no common beat, as in a ring: one passes on what arrives while it sends what came before."""
 
     @property
     def volume(self) -> float:
@@ -73,8 +75,9 @@ def phase(
     *,
     reduce: bool = False,
     cards: bool = False,
+    rolling: bool = False,
 ) -> Phase:
     """A phase from (positions, positions, shares); shares may be one number for all."""
     src, dst = np.asarray(transfers[0], np.int64), np.asarray(transfers[1], np.int64)
     size = np.broadcast_to(np.asarray(transfers[2], np.float64), src.shape)
-    return Phase(repeat, src, dst, size, inner, outer, reduce, cards)
+    return Phase(repeat, src, dst, size, inner, outer, reduce, cards, rolling=rolling)

@@ -175,10 +175,11 @@ def _steps(plan: Plan, group: int) -> Iterator[_Step]:
         demand = demand_of_ranks(phase, fabric)
         inner, outer = demand.alone(fabric)
         # `moving` multiplies by the size, which the transfers of a plan hold already.
-        seconds = float(rate.moving((inner / plan.size_bytes, outer / plan.size_bytes))[0])
+        moving = rate.moving((inner / plan.size_bytes, outer / plan.size_bytes))
+        seconds = float(moving[0])
         ticks = to_ticks(seconds)
         span = max(float(ticks), seconds * TICKS_PER_SECOND, 1.0)
-        latency = to_ticks(float(rate.step_latency(demand)[0]))
+        latency = to_ticks(float(rate.step_latency(demand, moving)[0]))
         yield _Step(phase, latency, ticks, span, demand, rate.per_byte, fabric.first_outer)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.demand import LinkDemand
 from simulator.collectives.phase import Phase
-from simulator.specs.libraries.collectives import CollectiveProfile, Protocol
+from simulator.specs.libraries.collectives import CollectiveProfile, Protocol, Scope
 from simulator.units import TICKS_PER_SECOND
 
 Ints = NDArray[np.int64]
@@ -32,12 +32,22 @@ class Rate:
     """What a byte takes of a link inside nodes and between them, relative to a byte at the link's full rate."""
     size_bytes: float
     """Of the buffer."""
+    stored: float = 1.0
+    """Share of a piece that hops inside nodes hold in rolling phases; they hide behind the rest of its bytes."""
 
-    def step_latency(self, demand: LinkDemand) -> Floats:
-        """Seconds of the hops of one repetition of a phase; (groups,)."""
+    def step_latency(self, demand: LinkDemand, moving: Floats) -> Floats:
+        """Seconds by which the hops of one repetition of a phase delay its bytes, which take `moving`; (groups,).
+
+        A step of a ring lasts max(P, hops + f P) where P is `moving` and f the share of a piece that an average hop
+        stores: `stored` inside nodes, all between them, where a proxy hands a piece to the card when it is whole.
+        """
         beyond = (np.maximum(way - known, 0.0) for way, known in zip(demand.wire, self.wire, strict=True))
         inner, outer = (hop + extra for hop, extra in zip(self.latency, beyond, strict=True))
-        seconds: Floats = demand.phase.inner * inner + demand.phase.outer * outer
+        phase = demand.phase
+        seconds: Floats = phase.inner * inner + phase.outer * outer
+        if phase.rolling and self.stored < 1.0:
+            flows = (1.0 - self.stored) * phase.inner / (phase.inner + phase.outer)
+            seconds = np.maximum(seconds - flows * moving, 0.0)
         return seconds
 
     def moving(self, busy: tuple[Floats, Floats]) -> Floats:
@@ -47,7 +57,8 @@ class Rate:
 
     def step_ticks(self, demand: LinkDemand, busy: tuple[Floats, Floats]) -> Ints:
         """Ticks of one repetition of a phase; (groups,)."""
-        return rounded(self.step_latency(demand)) + rounded(self.moving(busy))
+        moving = self.moving(busy)
+        return rounded(self.step_latency(demand, moving)) + rounded(moving)
 
     def least_ticks(self, phases: Sequence[Phase]) -> int:
         """Ticks of the phases if bytes took no time and wires were no longer than known."""
@@ -72,22 +83,35 @@ def rate_of(
     size_bytes: float,
     protocol: Protocol,
     profile: CollectiveProfile,
+    on_node: int = 1,
 ) -> Rate:
-    """How a protocol serves a collective; launch and fill are those of the widest fabric that it crosses."""
-    widest = protocol.scale_out if any(phase.outer for phase in phases) else protocol.scale_up
+    """How a protocol serves a collective of `members`, `on_node` of them on a node; launch and fill are those of the
+    widest fabric that it crosses."""
+    scopes = protocol.of(any(phase.rolling for phase in phases))
+    widest = scopes.scale_out if any(phase.outer for phase in phases) else scopes.scale_up
     slowdown = 1.0
     if widest.fill is not None:
-        slowdown += widest.fill.fraction.value * min(1.0, widest.fill.bytes.value / size_bytes)
+        full = widest.fill.bytes.value * (on_node if widest.fill.each else 1)
+        slowdown += widest.fill.fraction.value * min(1.0, full / size_bytes)
     if profile.own_piece is not None and operation in PASSES:
         slowdown *= 1.0 + profile.own_piece.value / (PASSES[operation] * (members - 1))
-    inner, outer = protocol.scale_up, protocol.scale_out
+    inner, outer = scopes.scale_up, scopes.scale_out
     return Rate(
         launch=widest.launch.value,
-        latency=(inner.latency.value, outer.latency.value),
+        latency=(_hop(inner, size_bytes), _hop(outer, size_bytes)),
         wire=(profile.wire.scale_up.value, profile.wire.scale_out.value),
         per_byte=(slowdown / inner.efficiency.value, slowdown / outer.efficiency.value),
         size_bytes=size_bytes,
+        stored=widest.stored,
     )
+
+
+def _hop(scope: Scope, size_bytes: float) -> float:
+    """Seconds of a hop, with the wait for a piece that grows with the message."""
+    wait = 0.0
+    if scope.piece is not None:
+        wait = scope.piece.wait.value * min(1.0, size_bytes / scope.piece.bytes.value)
+    return float(scope.latency.value) + wait
 
 
 def rounded(seconds: ArrayLike) -> Ints:

@@ -232,7 +232,8 @@ def _links(cluster: Cluster) -> Iterator[Figure[float]]:
 def _rates(profile: CollectiveProfile, cluster: Cluster) -> Iterator[Figure[float]]:
     """The shares of the links' rates that collectives reach, where they go."""
     for protocol in profile.protocols.values():
-        yield (protocol.scale_out if cluster.nodes > 1 else protocol.scale_up).efficiency
+        for scopes in {id(used): used for used in (protocol.of(True), protocol.of(False))}.values():
+            yield (scopes.scale_out if cluster.nodes > 1 else scopes.scale_up).efficiency
 
 
 def _held(wanted: Conditions, own: Extent, differs: tuple[str, ...]) -> Validation:

@@ -25,13 +25,14 @@ from simulator.run.simulate import Fold, run
 from simulator.specs import load_spec
 from simulator.specs.base import Figure, Spec
 from simulator.specs.hardware import Accelerator, Cluster, Nics
-from simulator.specs.libraries.collectives import CollectiveProfile, Protocol, Scope
+from simulator.specs.libraries.collectives import CollectiveProfile, Protocol, Scope, Scopes
 from simulator.specs.scenario import Scenario
 
 BETTER = 0.1
 """Relative change of each figure."""
 
 S = TypeVar("S", bound=Spec)
+P = TypeVar("P", bound=Scopes)
 
 
 class Change(NamedTuple):
@@ -120,8 +121,11 @@ def _quicker_steps(profile: CollectiveProfile) -> CollectiveProfile:
     def scope(old: Scope) -> Scope:
         return _scaled(old, "latency", 1 - BETTER)
 
-    def protocol(old: Protocol) -> Protocol:
+    def scopes(old: P) -> P:
         return _with(old, scale_up=scope(old.scale_up), scale_out=scope(old.scale_out))
+
+    def protocol(old: Protocol) -> Protocol:
+        return _with(scopes(old), trees=None if old.trees is None else scopes(old.trees))
 
     wire = _scaled(_scaled(profile.wire, "scale_up", 1 - BETTER), "scale_out", 1 - BETTER)
     return _with(profile, wire=wire, protocols={name: protocol(old) for name, old in profile.protocols.items()})

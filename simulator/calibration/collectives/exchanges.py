@@ -92,7 +92,7 @@ def _times(row: MappedExchange) -> tuple[float, float, float]:
     """Seconds of the busiest link inside nodes and between them, at full efficiency, and of the way."""
     plan = planned(row, load_spec(CollectiveProfile, row.library))
     (demand,) = plan.choices[0].demands
-    hops = float(plan.choices[0].rate.step_latency(demand)[0])
+    hops = float(plan.choices[0].rate.step_latency(demand, np.zeros(1))[0])
     inner, outer = demand.alone(plan.fabric)
     return float(inner[0]) * row.size_bytes, float(outer[0]) * row.size_bytes, hops
 

@@ -19,7 +19,7 @@ from simulator.calibration.collectives.model import BETWEEN, BOUNDS, OWN, Model,
 from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.rows import MB, PARTS, rows_of
 from simulator.specs.catalog import names
-from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile, Scopes
 from simulator.specs.resolve import load_spec
 
 BINS = {
@@ -92,7 +92,13 @@ def typical(profile: CollectiveProfile) -> dict[str, float]:
     return found
 
 
-_UNITS = {"launch": ("us", 1e6), "latency": ("us", 1e6), "bytes": ("kB", 1e-3)}
+_UNITS = {
+    "launch": ("us", 1e6),
+    "latency": ("us", 1e6),
+    "bytes": ("kB", 1e-3),
+    "wait": ("us", 1e6),
+    "piece_bytes": ("kB", 1e-3),
+}
 
 
 def written(
@@ -121,7 +127,8 @@ def written(
 
 def _keys(path: str) -> list[str]:
     protocol, scope, key = path.rsplit(".", 2)
-    return [protocol, scope, "fill", key] if key in ("fraction", "bytes") else [protocol, scope, key]
+    part = {"fraction": ["fill"], "bytes": ["fill"], "wait": ["piece"], "piece_bytes": ["piece"]}.get(key, [])
+    return [*protocol.split("."), scope, *part, key.removeprefix("piece_")]
 
 
 def _yaml(nested: dict[str, Any], depth: int = 0) -> Iterator[str]:
@@ -136,16 +143,26 @@ def _yaml(nested: dict[str, Any], depth: int = 0) -> Iterator[str]:
             yield from _yaml(value, depth + 1)
 
 
+def _scopes(profile: CollectiveProfile) -> Iterator[tuple[str, Scopes]]:
+    """Protocols by path, and what they say of trees apart."""
+    for name, protocol in profile.protocols.items():
+        yield name, protocol
+        if protocol.trees is not None:
+            yield f"{name}.trees", protocol.trees
+
+
 def figures_of(profile: CollectiveProfile) -> tuple[dict[str, float], set[str]]:
     """All figures of the protocols by path, `fill` left out of it, and those that are measured."""
     values, measured = {OWN: profile.own_piece.value if profile.own_piece else 0.0}, set()
     if profile.own_piece and profile.own_piece.status == "measured":
         measured.add(OWN)
-    for name, protocol in profile.protocols.items():
+    for name, protocol in _scopes(profile):
         for scope_name, scope in (("scale_up", protocol.scale_up), ("scale_out", protocol.scale_out)):
             figures = {"launch": scope.launch, "latency": scope.latency, "efficiency": scope.efficiency}
             if scope.fill is not None:
                 figures |= {"fraction": scope.fill.fraction, "bytes": scope.fill.bytes}
+            if scope.piece is not None:
+                figures |= {"wait": scope.piece.wait, "piece_bytes": scope.piece.bytes}
             for key, figure in figures.items():
                 path = f"{name}.{scope_name}.{key}"
                 values[path] = max(float(figure.value), 1e-12)
@@ -171,7 +188,7 @@ def fit(
 def _crosses(path: str, profile: CollectiveProfile) -> bool:
     """Whether a figure shows only in collectives between nodes."""
     protocol, _, rest = path.partition(".")
-    return rest.startswith("scale_out") or (
+    return "scale_out" in rest or (
         protocol != OWN and profile.protocols[protocol].algorithms[:1] in [(n,) for n in BETWEEN]
     )
 

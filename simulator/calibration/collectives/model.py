@@ -22,6 +22,8 @@ BOUNDS = {
     "efficiency": (0.005, 1.0),
     "fraction": (0.01, 12.0),
     "bytes": (1e4, 3e9),
+    "wait": (1e-7, 2e-4),
+    "piece_bytes": (1e4, 3e9),
     "own_piece": (0.01, 1.5),
 }
 OWN = "own_piece"
@@ -79,7 +81,7 @@ class Model:
         """Collect hops and link times of every row and algorithm."""
         self.rows, self.profile = rows, profile
         names = {name for serving in profile.algorithms.values() for name in serving}
-        self.features = {name: np.full((7, len(rows)), np.nan) for name in sorted(names)}
+        self.features = {name: np.full((8, len(rows)), np.nan) for name in sorted(names)}
         for place, row in enumerate(rows.itertuples()):
             for name in _names(profile, str(row.op), str(row.algorithm)):
                 self.features[name][:, place] = self._features(row, name)
@@ -87,13 +89,14 @@ class Model:
         self.pieces = np.nan_to_num(rows.op.map(PASSES).to_numpy(float) * (rows.ranks.to_numpy() - 1), nan=np.inf)
 
     def _features(self, row: Any, name: str) -> list[float]:
-        """Hops, link seconds of a byte (inside nodes, between), whether nodes are crossed, wire beyond the known."""
+        """Hops, link seconds of a byte (inside nodes, between), whether nodes are crossed, wire beyond the known, and
+        whether it is a ring."""
         machine, group = _group(row)
         layout, _ = next(placements(group[None], machine))
         phases = ALGORITHMS.get(name)(str(row.op), layout)
         if phases is None:
-            return [np.nan] * 7
-        total = np.zeros(7)
+            return [np.nan] * 8
+        total = np.zeros(8)
         for phase in phases:
             demand = demand_of(phase, group[None], machine)
             inner, outer = demand.alone(machine)
@@ -103,28 +106,40 @@ class Model:
             ]
             hops = np.array([phase.inner, phase.outer])
             total[:4] += phase.repeat * np.array([*hops, inner[0], outer[0]])
-            total[5:] += phase.repeat * hops * wire
+            total[5:7] += phase.repeat * hops * wire
             total[4] = max(total[4], float(phase.outer > 0))
+            total[7] = max(total[7], float(phase.rolling))
         return list(total)
 
     def seconds(self, figures: dict[str, float]) -> np.ndarray[Any, Any]:
         """Time of what the library's tuner takes, where it has none the shortest, given all figures by path."""
         best = np.full(len(self.rows), np.inf)
-        size = self.rows["size"].to_numpy(float)
-        for name, (hops_in, hops_out, busy_in, busy_out, crosses, wire_in, wire_out) in self.features.items():
-            for protocol in self.profile.protocols_of(name):
+        size, on_node = self.rows["size"].to_numpy(float), (self.rows.ranks // self.rows.nodes).to_numpy(float)
+        for name, (hops_in, hops_out, busy_in, busy_out, crosses, wire_in, wire_out, ring) in self.features.items():
+            for protocol, spec in self.profile.protocols_of(name).items():
+                scopes = spec.of(bool(np.nanmax(ring, initial=0.0)))
+                path = protocol if scopes is spec else f"{protocol}.trees"
                 inner, outer = (
-                    {k: figures.get(f"{protocol}.{s}.{k}", 0.0) for k in BOUNDS if k != OWN}
+                    {k: figures.get(f"{path}.{s}.{k}", 0.0) for k in BOUNDS if k != OWN}
                     for s in ("scale_up", "scale_out")
                 )
                 launch, fraction, full = (
                     np.where(crosses > 0, outer[k], inner[k]) for k in ("launch", "fraction", "bytes")
                 )
                 moving = np.maximum(busy_in / inner["efficiency"], busy_out / outer["efficiency"])
+                fill = scopes.scale_out.fill if np.nanmax(crosses, initial=0.0) else scopes.scale_up.fill
+                full = full * on_node if fill is not None and fill.each else full
                 moving = moving * (size + fraction * np.minimum(size, full)) * (1 + figures[OWN] / self.pieces)
-                seconds = (
-                    launch + hops_in * inner["latency"] + hops_out * outer["latency"] + wire_in + wire_out + moving
-                )
+                waits = wire_in + wire_out + hops_in * _hop(inner, size) + hops_out * _hop(outer, size)
+                flows = np.where(crosses > 0, 1 - scopes.scale_out.stored, 1 - scopes.scale_up.stored) * ring
+                waits = np.maximum(waits - flows * moving * hops_in / np.maximum(hops_in + hops_out, 1e-9), 0.0)
+                seconds = launch + waits + moving
                 mine = [taken in ("", name, f"{name}/{protocol}") for taken in self.taken]
                 best = np.where(mine, np.fmin(best, seconds), best)
         return best
+
+
+def _hop(scope: dict[str, float], size: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Seconds of a hop of messages of each size."""
+    grown = np.minimum(1.0, size / scope["piece_bytes"]) if scope["piece_bytes"] else 0.0
+    return np.asarray(scope["latency"] + scope["wait"] * grown)

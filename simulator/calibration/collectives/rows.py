@@ -25,6 +25,7 @@ FITTED = (
     "DistCA",
     "dstack",
     "CoreWeave",
+    "issue 309",
     "awsome",
     "docs A100",
     "MI300X",
@@ -98,6 +99,8 @@ def published(data: Path, wanted: Callable[[dict[str, Any]], bool]) -> pd.DataFr
     for row in read_objects(path, ("op", "metrics", "source")):
         op = OPERATIONS.get(row["op"], row["op"])
         if op not in collectives.OPERATIONS or not row.get("size_bytes") or "time_s" not in row["metrics"]:
+            continue
+        if row.get("environment") or row.get("num_domains"):  # libraries that were told otherwise, parts of racks
             continue
         if wanted(row):
             with explained(path, row):

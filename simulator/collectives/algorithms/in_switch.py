@@ -2,8 +2,8 @@
 
 Each member has one n-th of the result to make: it reads that part from all members, added up by the switch on the way,
 and writes the result to all, copied by the switch. So every device sends S + S / n bytes up, and as many come down,
-where a ring sends 2 S (n - 1) / n. Between nodes (`nvls_tree`) each member's part goes through double binary trees on
-its rail.
+where a ring sends 2 S (n - 1) / n. Parts are begun one after the other, a hop for each. Between nodes (`nvls_tree`)
+each member's part goes through double binary trees on its rail.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def nvls(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce within one node."""
     if operation != "all_reduce" or layout.nodes > 1 or not layout.switched:
         return None
-    return (phase(1, up_and_down(layout), 2, 0, reduce=True),)
+    return (phase(1, up_and_down(layout), layout.rails, 0, reduce=True),)
 
 
 @ALGORITHMS.add("nvls_tree")
@@ -32,7 +32,7 @@ def nvls_tree(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | Non
     inner, outer = up_and_down(layout), tree.between(layout, True)
     transfers = tuple(np.concatenate(pair) for pair in zip(inner, outer, strict=True))
     hops = 2 * tree.depth(layout.nodes)
-    return (phase(1, (transfers[0], transfers[1], transfers[2]), 2, hops, reduce=True),)
+    return (phase(1, (transfers[0], transfers[1], transfers[2]), layout.rails, hops, reduce=True),)
 
 
 def up_and_down(layout: GroupPlacement) -> Transfers:

@@ -4,7 +4,8 @@ An all-reduce of S bytes over n members takes 2 (n - 1) steps of S / n bytes (Pa
 there are as many rings as each node has members, and ring r crosses from node to node through the card of member r
 (NCCL calls them channels), so that a group uses all cards of its members. A ring has no common beat: over many steps a
 piece goes round once in the sum of all hops, so a step takes their average, which counts hops inside and between nodes
-apart.
+apart. Under a protocol whose lines stream a member passes a piece on while it still sends the one before, so a step
+takes the longer of bytes and hops (`Rate.step_latency`).
 """
 
 import numpy as np
@@ -25,7 +26,8 @@ def ring(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     steps = {"all_reduce": 2 * (n - 1), "all_gather": n - 1, "reduce_scatter": n - 1}.get(operation)
     if steps is None:
         return None
-    return (phase(steps, (src, dst, share / n), 1 - outer, outer, reduce=operation != "all_gather"),)
+    reduce = operation != "all_gather"
+    return (phase(steps, (src, dst, share / n), 1 - outer, outer, reduce=reduce, rolling=True),)
 
 
 def edges(layout: GroupPlacement) -> Transfers:

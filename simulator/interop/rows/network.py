@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.suspicious import check_timed
 from simulator.interop.rows.words import vocabulary
+from simulator.specs.libraries.collectives import Environment
 
 OPERATIONS: Mapping[str, str] = {
     "all_reduce": "all_reduce",
@@ -98,6 +99,8 @@ class NetworkRow(BaseModel):
     size_bytes: float | None = Field(default=None, gt=0)
     metrics: dict[str, float]
     interconnect: dict[str, str] = {}
+    num_domains: int | None = Field(default=None, ge=1, le=1_000_000)
+    environment: dict[str, str | int | float] = {}
     notes: str | None = None
 
     @property
@@ -151,6 +154,8 @@ class MappedCollective:
     assumed: tuple[str, ...]
     harness: Harness | None = None
     """None where the host does not show."""
+    environment: Environment | None = None
+    """What the row says that the library was told; None: nothing of consequence."""
 
 
 def map_network(row: NetworkRow) -> MappedCollective:
@@ -175,9 +180,21 @@ def map_network(row: NetworkRow) -> MappedCollective:
     harness = next((known for known in HARNESSES if row.source.startswith(known.source)), None)
     if harness is not None and size < SHORT:
         assumed.append(harness.what)
+    operation, told = OPERATIONS[row.op], _environment(row)
     return MappedCollective(
-        row, cluster, ranks, row.nodes, OPERATIONS[row.op], size, algorithm, measured, metric, tuple(assumed), harness
+        row, cluster, ranks, row.nodes, operation, size, algorithm, measured, metric, tuple(assumed), harness, told
     )
+
+
+def _environment(row: NetworkRow) -> Environment | None:
+    """Variables that leave a library less to choose from; others are only recorded."""
+    told = {key: value for key, value in row.environment.items() if key in Environment.model_fields}
+    if not told:
+        return None
+    try:
+        return Environment.model_validate(told)
+    except ValidationError as error:
+        raise Refused(f"environment: {error.errors()[0]['msg']}") from None
 
 
 def _cluster(row: NetworkRow) -> str:
@@ -194,7 +211,9 @@ def _cluster(row: NetworkRow) -> str:
 
 
 def _nodes(row: NetworkRow, ranks: int) -> int:
-    """Nodes of a row; the racks of an NVL72 are nodes of one domain here."""
+    """Nodes of a row; the racks of an NVL72 are nodes of one domain here, as full as they can be if it says no more."""
+    if row.num_domains is not None:
+        return row.num_domains
     if (row.accelerator_id or "").startswith(("gb200", "gb300")):
         return -(-ranks // 72)
     if row.num_nodes is not None:

@@ -26,6 +26,8 @@ def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     if rest or share > held:
         raise Refused(f"{mapped.ranks} ranks on {mapped.nodes} nodes of {held}")
     group = (np.arange(mapped.nodes)[:, None] * held + np.arange(share)).ravel()
+    if mapped.environment is not None:
+        profile = profile.model_copy(update={"environment": mapped.environment})
     algorithm = _known(mapped.algorithm, mapped.operation, profile)
     cost = collectives.cost_of(mapped.operation, group, mapped.size_bytes, machine, profile, algorithm)
     return cost.slowest / TICKS_PER_SECOND

@@ -21,6 +21,17 @@ class Fill(Spec):
     """Extra time of small messages as a share of their time at full efficiency."""
     bytes: Figure[Bytes]
     """Size from which the extra time stops to grow."""
+    each: bool = Field(default=False, exclude_if=lambda each: not each)
+    """Whether `bytes` is what each member of a node has in the pipeline, as where a switch adds up a part for each."""
+
+
+class Piece(Spec):
+    """What a hop waits for its piece of the message before it passes it on: wait x min(1, S / bytes)."""
+
+    wait: Figure[Seconds]
+    """Once pieces are as large as they get."""
+    bytes: Figure[Bytes]
+    """Size of the message from which pieces stop to grow."""
 
 
 class Scope(Spec):
@@ -34,17 +45,33 @@ class Scope(Spec):
     """Rate of large messages over the rate of the link."""
     fill: Fill | None = None
     """None where messages of all sizes move at full efficiency."""
+    piece: Piece | None = Field(default=None, exclude_if=lambda piece: piece is None)
+    """None where hops take as long for messages of all sizes."""
+    stored: Share = Field(default=1.0, le=1.0, exclude_if=lambda stored: stored == 1.0)
+    """Share of a piece that a device holds before it passes it on in a ring; hops hide behind the rest of its bytes. 0
+    where lines carry flags, 0.5 where pieces go in two slices; read of the widest fabric that a ring crosses."""
 
 
-class Protocol(Spec):
-    """A way to move data: latency against bandwidth."""
+class Scopes(Spec):
+    """A protocol inside nodes and between them."""
 
-    algorithms: tuple[str, ...] = ()
-    """Algorithms that this protocol is for; empty for all that no other protocol names."""
     scale_up: Scope
     """Inside a node."""
     scale_out: Scope
     """Between nodes."""
+
+
+class Protocol(Scopes):
+    """A way to move data: latency against bandwidth."""
+
+    algorithms: tuple[str, ...] = ()
+    """Algorithms that this protocol is for; empty for all that no other protocol names."""
+    trees: Scopes | None = Field(default=None, exclude_if=lambda trees: trees is None)
+    """For what is no ring, where it differs: pieces go along chains in nodes and up and down between them."""
+
+    def of(self, ring: bool) -> Scopes:
+        """The figures for a ring or for what is none."""
+        return self if ring or self.trees is None else self.trees
 
 
 class Wire(Spec):
@@ -90,6 +117,8 @@ class Environment(Spec):
     """Such as `Ring,Tree`, `^NVLS`, `allreduce:tree;allgather:ring`."""
     NCCL_PROTO: str = ""
     """Such as `Simple`, `^LL128`."""
+    NCCL_NVLS_ENABLE: Literal[0, 1, 2] = Field(default=2, exclude_if=lambda enabled: enabled == 2)
+    """0: nothing that NVLink's switches add up or copy."""
 
 
 class AlgorithmRule(Spec):

@@ -1,5 +1,7 @@
 """`NCCL_ALGO` and `NCCL_PROTO`: what is left to choose from."""
 
+from typing import Any
+
 import pytest
 
 from simulator import collectives
@@ -12,7 +14,7 @@ from simulator.specs.resolve import load_spec
 CLUSTER = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2})
 
 
-def taken(operation: str, size: float, **words: str) -> str:
+def taken(operation: str, size: float, **words: Any) -> str:
     """What a library told so runs over two nodes."""
     profile = load_spec(CollectiveProfile, "nccl-h100").model_copy(update={"environment": Environment(**words)})
     (found,) = collectives.cost_of(operation, [range(16)], size, build(CLUSTER), profile).algorithms
@@ -32,9 +34,11 @@ def test_nothing_said_changes_nothing() -> None:
         ({"NCCL_ALGO": "allgather:ring;allreduce:tree", "NCCL_PROTO": "Simple"}, "tree/Simple"),
         ({"NCCL_ALGO": "allgather:ring"}, "nvls_tree/NVLS tree"),
         ({"NCCL_PROTO": "^Simple"}, "ring/LL128"),
+        ({"NCCL_NVLS_ENABLE": 0}, "ring/Simple"),
+        ({"NCCL_NVLS_ENABLE": 1}, "nvls_tree/NVLS tree"),
     ],
 )
-def test_lists_allow_or_bar(words: dict[str, str], algorithm: str) -> None:
+def test_lists_allow_or_bar(words: dict[str, Any], algorithm: str) -> None:
     assert taken("all_reduce", 2.0**30, **words) == algorithm
 
 
@@ -46,10 +50,11 @@ def test_sends_and_all_to_alls_have_neither() -> None:
     ("operation", "words", "problem"),
     [
         ("all_gather", {"NCCL_ALGO": "Tree"}, "NCCL_ALGO=Tree leaves no algorithm for all_gather"),
+        ("all_reduce", {"NCCL_ALGO": "NVLSTree", "NCCL_NVLS_ENABLE": 0}, "NCCL_NVLS_ENABLE=0 leaves no algorithm"),
         ("all_reduce", {"NCCL_ALGO": "Rings"}, "unknown word `rings`"),
         ("all_reduce", {"NCCL_PROTO": "LL256"}, "unknown word `ll256`"),
     ],
 )
-def test_what_leaves_nothing_is_refused(operation: str, words: dict[str, str], problem: str) -> None:
+def test_what_leaves_nothing_is_refused(operation: str, words: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         taken(operation, 1e6, **words)

@@ -1,6 +1,7 @@
 """Published collectives: what a row stands for, what is refused, and the error on the shipped rows."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 from simulator.cli import main
 from simulator.interop.rows.jsonl import Refused, read_lines, read_row
 from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
+from simulator.run.measured.network import predicted
+from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.resolve import load_spec
 from simulator.study.validate.accuracy import statistics
 from simulator.study.validate.published import KINDS, chosen
 
@@ -67,6 +71,26 @@ def test_an_algorithm_is_pinned_where_the_row_says_that_it_ran(
     algo: str | None, proto: str | None, pinned: str
 ) -> None:
     assert mapped(algo=algo, proto=proto).algorithm == pinned
+
+
+def test_what_a_library_was_told_leaves_it_less_to_choose_from() -> None:
+    told = mapped(environment={"NCCL_NVLS_ENABLE": "0", "NCCL_BUFFSIZE": 16777216}).environment
+    assert told is not None and told.NCCL_NVLS_ENABLE == 0 and not told.NCCL_ALGO
+    assert mapped(environment={"NCCL_BUFFSIZE": 16777216}).environment is None
+    with pytest.raises(Refused, match="environment"):
+        mapped(environment={"NCCL_NVLS_ENABLE": 7})
+    fabric = mapped(accelerator_id="gb200", num_ranks=128, num_nodes=32, size_bytes=1 << 20)
+    shipped = load_spec(CollectiveProfile, "nccl-b200")
+    free = predicted(fabric, shipped)
+    barred = predicted(replace(fabric, environment=told), shipped)
+    assert free != barred == pytest.approx(291e-6, rel=0.1)
+
+
+def test_racks_may_be_part_filled() -> None:
+    assert mapped(accelerator_id="gb200", num_ranks=12, num_nodes=3).nodes == 1
+    assert mapped(accelerator_id="gb200", num_ranks=12, num_nodes=3, num_domains=3).nodes == 3
+    with pytest.raises(Refused, match="num_domains"):
+        mapped(accelerator_id="gb200", num_ranks=12, num_domains=0)
 
 
 def test_a_host_that_issues_for_all_devices_or_through_pytorch_shows() -> None:

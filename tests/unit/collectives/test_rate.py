@@ -1,0 +1,91 @@
+"""What a step of a ring costs where pieces stream, figures of trees apart, hops that wait for their piece."""
+
+from typing import Any
+
+import pytest
+
+from simulator import collectives
+from simulator.errors import InputError
+from simulator.fabric import Fabric, build
+from simulator.specs.libraries.collectives import CollectiveProfile, Protocol
+from tests.machines import cluster, figure, profile, scope
+
+NODES, DEVICES = 4, 2
+RANKS = NODES * DEVICES
+STEPS = 2 * (RANKS - 1)
+FAR = scope("9 us", "8 us", 0.5)
+
+
+def machine() -> Fabric:
+    """Four nodes of two devices, a card each."""
+    return build(cluster(nodes=NODES, devices=DEVICES, nics=DEVICES))
+
+
+def library(**more: Any) -> CollectiveProfile:
+    """A library with one protocol, whose figures between nodes are these."""
+    return profile({"only": {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR | more}})
+
+
+def seconds(size: float, algorithm: str, known: CollectiveProfile) -> float:
+    return collectives.cost_of("all_reduce", range(RANKS), size, machine(), known, algorithm).slowest / 1e12
+
+
+def parts(size: float, known: CollectiveProfile) -> tuple[float, float]:
+    """Seconds of the hops of a step of the ring, and of its bytes."""
+    cost = collectives.cost_of("all_reduce", range(RANKS), size, machine(), known, "ring")
+    return (1e-6 + 8e-6) / 2, int(cost.moving[0]) / 1e12 / STEPS
+
+
+@pytest.mark.parametrize("size", [1e4, 1e6, 1e8])
+def test_pieces_that_are_whole_wait_for_their_hops(size: float) -> None:
+    hops, moving = parts(size, library())
+    assert seconds(size, "ring", library()) == pytest.approx(9e-6 + STEPS * (hops + moving))
+
+
+@pytest.mark.parametrize(("stored", "inside"), [(0, 0.0), (0.5, 0.5)])
+@pytest.mark.parametrize("size", [1e4, 1e6, 3e6, 1e8])
+def test_hops_hide_behind_what_streams(stored: float, inside: float, size: float) -> None:
+    known = library(stored=stored)
+    hops, moving = parts(size, known)
+    step = max(moving, hops + (0.5 + 0.5 * inside) * moving)  # half of the hops are between nodes: pieces are whole
+    assert seconds(size, "ring", known) == pytest.approx(9e-6 + STEPS * step)
+
+
+def test_streams_run_alike_in_closed_form_and_as_activities() -> None:
+    for size in (1e5, 1e7):
+        plan = collectives.plan("all_reduce", range(RANKS), size, machine(), library(stored=0), "ring")
+        alone = sum(activity.latency + activity.work for activity in collectives.activities(plan))
+        assert alone == collectives.cost(plan).slowest == collectives.duration(plan)
+
+
+def test_trees_do_not_stream() -> None:
+    assert seconds(1e8, "tree", library(stored=0)) == seconds(1e8, "tree", library())
+
+
+def test_trees_have_figures_of_their_own() -> None:
+    apart = {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": scope("20 us", "8 us", 0.25)}
+    spec = {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR, "trees": apart}
+    known, same = profile({"only": spec}), library()
+    assert seconds(1e8, "ring", known) == seconds(1e8, "ring", same)
+    slow, fast = seconds(1e8, "tree", known) - 20e-6, seconds(1e8, "tree", same) - 9e-6
+    hops = 2 * (1 * 1e-6 + 2 * 8e-6)
+    assert slow - hops == pytest.approx(2 * (fast - hops))
+
+
+def test_a_hop_waits_for_a_piece_that_grows() -> None:
+    known = library(piece={"wait": figure("20 us"), "bytes": figure("1 MB")})
+    for size, wait in ((2e5, 4e-6), (1e6, 20e-6), (1e8, 20e-6)):
+        assert seconds(size, "tree", known) - seconds(size, "tree", library()) == pytest.approx(2 * 2 * wait, rel=1e-6)
+
+
+def test_a_pipeline_holds_a_part_of_each_member() -> None:
+    fill = {"fraction": figure(1.0), "bytes": figure("1 MB")}
+    each, whole = library(fill=fill | {"each": True}), library(fill=fill | {"bytes": figure("2 MB")})
+    assert seconds(1e8, "ring", each) == seconds(1e8, "ring", whole)
+    assert seconds(1e8, "ring", each) > seconds(1e8, "ring", library(fill=fill))
+
+
+@pytest.mark.parametrize(("key", "value"), [("stored", 1.5), ("stored", -0.1), ("piece", {"wait": figure("1 us")})])
+def test_shares_and_pieces_are_checked(key: str, value: Any) -> None:
+    with pytest.raises((InputError, ValueError)):
+        Protocol.model_validate({"scale_up": FAR, "scale_out": FAR | {key: value}})
