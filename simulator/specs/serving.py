@@ -51,6 +51,10 @@ class Layout(Spec):
     """Decode context parallelism: so many devices of a tensor-parallel group that would hold copies of the same key
     heads (of the same latent) hold parts of the cached tokens instead, in turns. Decodes gather their queries over
     them and combine what each finds; it divides the copies, `tp` over the key heads (`tp` of a latent)."""
+    dcp_exchange: Literal["gather", "all-to-all"] = Field(default="gather", exclude_if=lambda how: how == "gather")
+    """How these devices combine what each finds. `gather`: queries of all heads are gathered before, results reduced
+    and scattered (vLLM's `ag_rs`); `all-to-all`: each device makes the queries of all their heads itself, and one
+    exchange sends what it found to the devices of the heads (Helix, arXiv:2507.07120; vLLM's `a2a`)."""
 
     @property
     def devices(self) -> int:
@@ -93,6 +97,8 @@ class Layout(Spec):
             raise ValueError(
                 f"dcp {self.dcp} does not divide tp {self.tp}, whose devices it takes: write one of {divisors}"
             )
+        if self.dcp == 1 and self.dcp_exchange != "gather":
+            raise ValueError("`dcp_exchange` is for devices that share cached tokens: write `dcp`, or leave it out")
         return self
 
 
@@ -238,6 +244,9 @@ class Overlap(Spec):
     """Share of the multiprocessors that decode attention takes beside products of another nano-batch."""
     sending_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the multiprocessors that a collective takes beside them."""
+    context: Literal["none", "sequences"] = Field(default="none", exclude_if=lambda what: what == "none")
+    """The exchange of `dcp_exchange: all-to-all`: after the attention of all sequences, or of some beside the attention
+    of the next ones, in as many parts as are fastest (`sequences`: Helix's HOP-B), in iterations of decodes alone."""
     from_rows: Count = 1
     """Rows of an iteration of a replica from which this holds; shorter ones run their operations one by one."""
 

@@ -123,6 +123,8 @@ class Shard:
     """The library that sends rows to the devices of their experts; None: ranks gather the rows of all."""
     dcp: int = 1
     """Devices that hold parts of the same cached tokens (decode context parallelism)."""
+    queries_apart: bool = True
+    """Whether each of these devices makes the queries of its own heads alone, which are gathered."""
     of_kinds: tuple[LayerKind, ...] = ()
     """Layers whose attention is meant; all that have some where left out."""
     core: AttentionCore = field(init=False, compare=False)
@@ -221,7 +223,17 @@ class Shard:
         if self.spread is not None and not self.spread.even:
             copies = experts * (self.spread.slots * self.spread.devices / self.spread.experts - 1.0)
             linear, experts = linear + copies, experts + copies
+        linear += sum(width * outputs for width, outputs in self.query_copies(kind))
         return linear * self.formats.weight_size + experts * wider + plain * self.formats.plain_size
+
+    def query_copies(self, kind: LayerKind) -> list[tuple[int, int]]:
+        """(inputs, outputs) of a layer's products that make queries for the other devices with parts of its tokens."""
+        if self.queries_apart or self.dcp == 1 or not kind.attends:
+            return []
+        ops = list(layers.attention_of(self.model, self.cut, kind))
+        one = core(ops) or NO_CORE
+        made = [op.does for op in ops if op.name in QUERY_PRODUCTS and isinstance(op.does, model_ops.Linear)]
+        return [(does.inputs, one.heads * one.head_dim * (self.dcp - 1)) for does in made]
 
     def scan(self, kind: LayerKind) -> StateScan | None:
         """The recurrence of a layer on the fullest device; None where it has no state."""
@@ -263,6 +275,8 @@ class Shard:
         return _tables(ends.head(self.model, self.cut))
 
 
+QUERY_PRODUCTS = ("attention in", "query", "query up")
+"""Products of attention blocks that make queries."""
 NO_CORE = AttentionCore(1, 1, 128)
 """Attention of models that have none: of no layer."""
 
@@ -303,15 +317,25 @@ def head(shard: Shard) -> Iterator[Piece]:
     return pieces_of(shard, ends.with_choice(shard.model, shard.cut))
 
 
-def context_parts(shard: Shard) -> Iterator[Collective]:
+def context_parts(shard: Shard) -> Iterator[Piece]:
     """What the devices that hold parts of the same cached tokens do for the decodes of a layer: gather the queries of
     all their heads, and combine what each has found in its tokens: with the logarithms of the sums of weights in fp32,
-    gathered, results are scaled and summed, each device keeping its heads (vLLM's `cp_lse_ag_out_rs`)."""
+    gathered, results are scaled and summed, each device keeping its heads (vLLM's `cp_lse_ag_out_rs`).
+
+    Or each makes the queries of all their heads, and an exchange sends what it found, with a maximum and a sum of
+    weights in fp32, to the device of each head, which scales and sums them in a kernel (Helix, arXiv:2507.07120).
+    """
     if shard.dcp == 1:
         return
     core, size = shard.core, shard.formats.plain_size
     heads = core.heads * shard.dcp
     wide, values = (core.latent.width, core.latent.values) if core.latent else (core.head_dim, core.values)
+    if not shard.queries_apart:
+        kind = next(kind for kind in shard.model.kinds if kind.attends)
+        yield from (Gemm("linear", outputs, inputs) for inputs, outputs in shard.query_copies(kind))
+        yield Collective(CP.name, "all_to_all", heads * (values * size + 2 * 4.0), context=True)
+        yield Elementwise("other", heads * values * size + core.heads * values * size)
+        return
     for operation, row_bytes in (
         ("all_gather", heads * wide * size),
         ("all_gather", heads * shard.dcp * 4.0),

@@ -8,6 +8,8 @@ The time of a stage is that of its operations one after the other, less what a l
   weights.
 * `overlap.batches: nano` and `nano-serial`: two nano-batches beside each other, or one after the other (`nano`).
 * `overlap.tensor`: sums in steps beside the products around them (`fused`).
+* `overlap.context`: what devices with parts of the cached tokens found of some sequences is exchanged beside the
+  attention of the next ones (Helix's HOP-B, arXiv:2507.07120, section 2.2).
 
 What attention takes is spread evenly over the layers that have it, and over parts of a batch by their rows. But for
 nano-batches, kernels and collectives beside each other are taken not to slow each other.
@@ -23,7 +25,7 @@ from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.fused import saved_by_steps
 from simulator.serving.costs.lanes import Segment, in_turns, makespan, one_late
 from simulator.serving.costs.nano import NanoBatch, Shares, laid_out
-from simulator.serving.costs.operators import Collective, Piece, Write, kernels, layer, together
+from simulator.serving.costs.operators import Collective, Piece, Write, context_parts, kernels, layer, together
 from simulator.serving.costs.pieces import Pieces
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.serving import Layout, Overlap
@@ -140,7 +142,30 @@ def overlapping(pieces: Pieces, depth: Depth, launch: float, overlap: Overlap) -
         return Overlapping(lambda *asked: _nano(layers, overlap, *asked), sharers, max(overlap.from_rows, 2))
     if overlap.tensor != "none" and shard.tp > 1:
         return Overlapping(saved_by_steps(pieces, depth, overlap.tensor), sharers, overlap.from_rows)
+    if overlap.context == "sequences" and shard.dcp > 1:
+        return Overlapping(_saved_by_sequences(layers), sharers, max(overlap.from_rows, 2))
     return None
+
+
+def _saved_by_sequences(layers: Layers) -> Saved:
+    """What exchanges beside attention save, in the number of parts that saves most: each part has a kernel of attention
+    and an exchange of its own, in order on a lane each, so that p parts of a layer with attention a and an exchange of
+    c take a / p + (p - 1) max(a / p, c) + c, and p - 1 launches."""
+    pieces = layers.pieces
+    exchange = next(piece for piece in context_parts(pieces.shard) if isinstance(piece, Collective))
+    launch = pieces.device.decode.launch / pieces.stack.kernel_efficiency.value
+
+    def found(rows: int, _: int, attention: float, reading: float) -> float:
+        if attention > reading or not layers.attending:  # prompts are among them
+            return 0.0
+        counts = np.array(sorted({2**power for power in range(rows.bit_length())} | {rows}))
+        counts = counts[counts <= rows]
+        sends = pieces.seconds(exchange, -(-rows // counts))
+        each = reading / layers.attending / counts
+        lasts = each + (counts - 1) * (np.maximum(each, sends) + launch) + sends
+        return float(layers.attending * (lasts[0] - lasts.min()))
+
+    return found
 
 
 def _ladder(layers: Layers, rows: int, joint: int, attention: float, _: float) -> float:
@@ -175,13 +200,17 @@ def _nano(layers: Layers, overlap: Overlap, rows: int, joint: int, attention: fl
     return serial - max(found, 2 * layers.launches(rows))
 
 
-def check_overlap(model: Model, overlap: Overlap) -> None:
+def check_overlap(model: Model, overlap: Overlap, layout: Layout) -> None:
     """Refuse layouts that are not simulated together."""
     path = "serving.overlap"
-    chosen = [f"`{key}: {value}`" for key, value in (("tensor", overlap.tensor), ("batches", overlap.batches))]
+    if overlap.context != "none" and layout.dcp_exchange != "all-to-all":
+        message = "queries that are gathered are there before attention begins, so that nothing is sent beside it"
+        hint = "write `parallel: {dcp_exchange: all-to-all}`, or leave `context` out"
+        raise InputError(Problem(message, path=f"{path}.context", hint=hint))
+    chosen = [f"`{key}: {getattr(overlap, key)}`" for key in ("tensor", "batches", "context")]
     named = [text for text in chosen if "none" not in text] + ["`model.ladder_residual`"] * model.ladder_residual
     if len(named) > 1:
-        message = f"{' and '.join(named)} hide the same collectives, which is not simulated together"
+        message = f"{' and '.join(named)} hide collectives of the same layers, which is not simulated together"
         raise InputError(Problem(message, path=path, hint="leave one of them out"))
     if named and model.prompt_layers is not None:
         message = f"{named[0]} with `prompt_layers`, after which the rows of prompts leave, is not simulated"

@@ -20,7 +20,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.axes import EP, TP
+from simulator.axes import CP, EP, TP
 from simulator.serving.costs.iteration import StageCost
 from simulator.serving.fleet.system import System
 from simulator.study.frontier.guess import Guess, guess
@@ -195,7 +195,7 @@ def _slowest(stages: list[Floats]) -> Floats:
 
 def _seconds(parts: dict[str, Floats], beside: bool) -> Floats:
     """Seconds of the parts together; of work that runs `beside` collectives without these, which it may hide."""
-    hidden = (TP.name, EP.name) if beside else ()
+    hidden = (TP.name, EP.name, CP.name) if beside else ()
     return np.asarray(sum(cost for part, cost in parts.items() if part not in hidden), dtype=np.float64)
 
 

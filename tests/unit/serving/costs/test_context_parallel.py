@@ -7,22 +7,26 @@ from pydantic import ValidationError
 
 from simulator import fabric
 from simulator.collectives.closed_form import cost_of
+from simulator.cost import compile_device
 from simulator.errors import InputError
 from simulator.serving.costs.iteration import ReplicaCost, compile_costs
-from simulator.serving.costs.operators import context_parts
+from simulator.serving.costs.operators import Collective, Elementwise, Gemm, context_parts
+from simulator.serving.costs.overlap import check_overlap
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import Model
-from simulator.specs.serving import KvCache, Layout, NumberFormats
+from simulator.specs.serving import KvCache, Layout, NumberFormats, Overlap
 from simulator.units import TICKS_PER_SECOND
 from tests.unit.serving.costs.test_iteration import stack
 
 
-def compiled(model: str, tp: int, dcp: int = 1, **cache: Any) -> ReplicaCost:
+def compiled(
+    model: str, tp: int, dcp: int = 1, exchange: Any = "gather", beside: Any = "none", **cache: Any
+) -> ReplicaCost:
     return compile_costs(
         load_spec(Model, model),
-        Layout(tp=tp, dcp=dcp),
+        Layout(tp=tp, dcp=dcp, dcp_exchange=exchange),
         NumberFormats(weights="fp8", kv="bf16"),
         stack(),
         load_spec(Cluster, "dgx-h200"),
@@ -30,6 +34,7 @@ def compiled(model: str, tp: int, dcp: int = 1, **cache: Any) -> ReplicaCost:
         KvCache.model_validate(cache),
         2048,
         64,
+        overlap=Overlap(context=beside),
     )
 
 
@@ -69,8 +74,16 @@ def test_queries_are_gathered_and_what_each_found_is_combined() -> None:
     cost = compiled("deepseek-r1", 8, 4)
     parts = list(context_parts(cost.stages[0].attention.shard))
     heads = 128 // 8 * 4
-    assert [part.row_bytes for part in parts] == [heads * 576 * 2, heads * 4 * 4.0, heads * 512 * 2]
-    assert [part.operation for part in parts] == ["all_gather", "all_gather", "reduce_scatter"]
+    assert [part.row_bytes for part in parts if isinstance(part, Collective)] == [
+        heads * 576 * 2,
+        heads * 4 * 4.0,
+        heads * 512 * 2,
+    ]
+    assert [part.operation for part in parts if isinstance(part, Collective)] == [
+        "all_gather",
+        "all_gather",
+        "reduce_scatter",
+    ]
     found = cost.stages[0].parts(32, 32)
     machine = load_spec(Cluster, "dgx-h200")
     library = load_spec(CollectiveProfile, machine.collectives), fabric.build(machine)
@@ -109,3 +122,67 @@ def test_it_divides_the_devices_of_a_group() -> None:
         ValidationError, match="dcp 3 does not divide tp 8, whose devices it takes: write one of 1, 2, 4, 8"
     ):
         Layout(tp=8, dcp=3)
+
+
+@pytest.mark.parametrize(
+    ("model", "dcp", "made", "kept"),
+    [("deepseek-r1", 4, [(1536, 16 * 192 * 3)], 512), ("qwen3-235b-a22b", 2, [(4096, 8 * 128)], 128)],
+)
+def test_one_exchange_where_each_device_makes_the_queries_of_all(
+    model: str, dcp: int, made: list[tuple[int, int]], kept: int
+) -> None:
+    """Helix: more columns of the query product, an all-to-all of partial results and two fp32 numbers a head."""
+    plain, cost = compiled(model, 8, dcp), compiled(model, 8, dcp, "all-to-all")
+    shard = cost.stages[0].attention.shard
+    gemm, exchange, combine = context_parts(shard)
+    assert isinstance(gemm, Gemm) and isinstance(exchange, Collective) and isinstance(combine, Elementwise)
+    assert [(gemm.k, gemm.n)] == made
+    heads = shard.core.heads * dcp
+    assert (exchange.operation, exchange.row_bytes) == ("all_to_all", heads * (kept * 2 + 8))
+    assert combine.row_bytes == (heads + shard.core.heads) * kept * 2
+    layers = load_spec(Model, model).layers
+    assert cost.weights_bytes - plain.weights_bytes == pytest.approx(layers * gemm.k * gemm.n)  # 8 bits
+    assert reading(cost, 32, 10**6) == reading(plain, 32, 10**6)
+    own, gathered = (one.stages[0].parts(32, 32) for one in (cost, plain))
+    assert own["cp"] < gathered["cp"] and own["linear"] > gathered["linear"]
+
+
+def test_exchanges_beside_attention_save_what_two_lanes_hide() -> None:
+    """Of p parts a layer takes a / p + (p - 1) (max(a / p, c) + launch) + c; the best p of powers of two."""
+    plain, cost = (
+        compiled("qwen3-235b-a22b", 8, 2, "all-to-all", beside).stages[0] for beside in ("none", "sequences")
+    )
+    rows, context, layers = 4096, 4096 * 20_000, 94
+    ticks = next(base + slope * context for end, base, slope in cost.decode(rows) if context <= end)
+    assert plain.saved(rows, ticks, None, ticks) == 0
+    exchange = next(part for part in context_parts(cost.attention.shard) if isinstance(part, Collective))
+    machine = load_spec(Cluster, "dgx-h200")
+    library = load_spec(CollectiveProfile, machine.collectives), fabric.build(machine)
+
+    def sent(part: int) -> float:
+        made = cost_of("all_to_all", [range(2)], part * exchange.row_bytes, library[1], library[0])
+        return made.slowest / TICKS_PER_SECOND
+
+    a, launch = ticks / layers / TICKS_PER_SECOND, compile_device(machine.node.accelerator).decode.launch
+    lasts = {
+        p: a / p + (p - 1) * (max(a / p, sent(rows // p)) + launch) + sent(rows // p) for p in (1, 2, 4, 8, 16, 32, 64)
+    }
+    saved = layers * (lasts[1] - min(lasts.values()))
+    assert min(lasts, key=lasts.__getitem__) > 1
+    assert cost.saved(rows, ticks, None, ticks) / TICKS_PER_SECOND == pytest.approx(saved, rel=0.1)
+    assert cost.saved(rows, ticks, None, ticks) < layers * sent(rows) * TICKS_PER_SECOND * 1.05
+    assert cost.saved(rows, ticks + 1, None, ticks) == 0  # prompts are among them
+    assert cost.saved(1, ticks, None, ticks) == 0
+
+
+def test_what_goes_together_with_exchanges() -> None:
+    with pytest.raises(ValidationError, match="`dcp_exchange` is for devices that share cached tokens"):
+        Layout(tp=8, dcp_exchange="all-to-all")
+    with pytest.raises(InputError, match="queries that are gathered are there before attention begins"):
+        compiled("qwen3-235b-a22b", 8, 2, "gather", "sequences")
+    with pytest.raises(InputError, match="`batches: two` and `context: sequences` hide collectives of the same layers"):
+        check_overlap(
+            load_spec(Model, "qwen3-235b-a22b"),
+            Overlap(batches="two", context="sequences"),
+            Layout(tp=8, dcp=2, dcp_exchange="all-to-all"),
+        )
