@@ -18,6 +18,7 @@ from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.results import Result
+    from simulator.run.long.kept import Kept
     from simulator.specs.resolve import Loaded
     from simulator.specs.scenario import AnyScenario, Scenario
     from simulator.specs.workflow import Workflow
@@ -35,7 +36,19 @@ EXAMPLES = (
 )
 
 _SERVING = "leave it out, or run a scenario with `serving:` and `requests:`"
-_OF_SCENARIOS = ("trace", "kineto", "detail", "plots", "job", "save", "fold", "executor", "leap", "sensitivities")
+_OF_SCENARIOS = (
+    "trace",
+    "kineto",
+    "detail",
+    "plots",
+    "job",
+    "save",
+    "fold",
+    "executor",
+    "leap",
+    "sensitivities",
+    "resume",
+)
 """Options that have no meaning for a workflow."""
 _FILES = ("--json", "--trace", "--detail", "--html", "--save")
 
@@ -81,6 +94,9 @@ def configure(parser: ArgumentParser) -> None:
         "--no-leap", dest="leap", action="store_const", const=False, help="of serving: run every iteration on its own"
     )
     parser.add_argument(
+        "--resume", metavar="FILE", help="of `training.run`: keep what is simulated in FILE, and go on from it"
+    )
+    parser.add_argument(
         "--sensitivities", action="store_true", help="simulate again on slightly better machines: what to change?"
     )
     offer_quiet(parser)
@@ -124,7 +140,8 @@ def _run_scenario(loaded: "Loaded[AnyScenario]", arguments: Namespace) -> int:
 
     begin = perf_counter()
     with progress(f"simulating {loaded.scenario.name}", arguments.quiet), loaded.placed():
-        result = simulate(loaded.scenario, fold=arguments.fold, executor=arguments.executor, leap=arguments.leap)
+        chosen = {"fold": arguments.fold, "executor": arguments.executor, "leap": arguments.leap}
+        result = simulate(loaded.scenario, **chosen, kept=_kept(loaded.scenario, arguments))
         if arguments.sensitivities:
             result = _with_sensitivities(result, cast("Scenario", loaded.scenario), arguments)
     elapsed_s = perf_counter() - begin
@@ -135,6 +152,21 @@ def _run_scenario(loaded: "Loaded[AnyScenario]", arguments: Namespace) -> int:
         _write(result, arguments)
     _show(result, arguments, elapsed_s)
     return 0 if result.feasible else InfeasibleError.exit_code
+
+
+def _kept(scenario: "AnyScenario", arguments: Namespace) -> "Kept | None":
+    """What is kept of a run of weeks; InputError for a scenario without one."""
+    if (path := arguments.resume) is None:
+        return None
+    from simulator.cli import outputs
+    from simulator.run.long.kept import Kept
+    from simulator.study.fingerprint import key
+
+    outputs.check_named("--resume", path)
+    if getattr(getattr(scenario, "training", None), "run", None) is None:
+        message = "--resume goes on with a run of weeks, and this scenario has no `training.run`"
+        raise InputError(Problem(message, hint="leave it out; `sweep` keeps what it has simulated by itself"))
+    return Kept(path, f"{key(scenario)} {arguments.fold} {arguments.executor}")
 
 
 def _check_kind(scenario: "AnyScenario", arguments: Namespace) -> None:

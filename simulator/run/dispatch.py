@@ -1,12 +1,15 @@
 """The entry point of single runs: a scenario that trains or serves becomes a Result."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from simulator.errors import InputError, Problem
 from simulator.results.result import Result
 from simulator.run.kinds import kind_of
 from simulator.specs.scenario import AnyRun
+
+if TYPE_CHECKING:
+    from simulator.run.long.kept import Kept
 
 
 def simulate(
@@ -15,16 +18,17 @@ def simulate(
     fold: Literal["auto", "exact", "tiers", "none"] | None = None,
     executor: Literal["simpy", "max-plus"] | None = None,
     leap: bool | None = None,
+    kept: "Kept | None" = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Simulate a scenario that trains or serves, several jobs, or a workflow.
 
-    `fold` and `executor` are for training (`simulate.simulate`), `leap` is for serving (`serve.serve`). Raises
+    `fold`, `executor` and `kept` are for training (`simulate.simulate`), `leap` is for serving (`serve.serve`). Raises
     InputError for what cannot be simulated and for an option of the other kind; what does not fit into memory is a
     Result with `feasible` False.
     """
     kind = kind_of(scenario)
-    given = {"fold": fold, "executor": executor, "leap": leap}
+    given = {"fold": fold, "executor": executor, "leap": leap, "kept": kept}
     for name, value in given.items():
         if value is not None and name not in kind.options:
             raise InputError(Problem(f"`{name}` has no meaning for a scenario that {kind.does}", hint="leave it out"))

@@ -26,6 +26,7 @@ from simulator.run.links.contention import Ran, Traffic, on_links, settled
 from simulator.run.loads import moves, over_steps
 from simulator.run.local_steps import exchanged
 from simulator.run.long.extend import extended
+from simulator.run.long.kept import Kept
 from simulator.run.site import Seat
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed
@@ -63,24 +64,28 @@ def simulate(
     executor: Executor = "simpy",
     progress: Callable[[int], None] | None = None,
     recording: bool = True,
+    kept: Kept | None = None,
 ) -> Result:
     """Simulate one step of a training scenario.
 
     `fold` overrides the scenario's; `executor` runs the program event by event (`simpy`) or by a max-plus sweep,
-    which refuses programs in which anything is shared; `recording` as of `run`. Raises InputError for what cannot be
-    simulated; running out of memory is a Result with `feasible` False.
+    which refuses programs in which anything is shared; `recording` as of `run`; what is `kept` of a whole run is not
+    simulated again. Raises InputError for what cannot be simulated; running out of memory is a Result with `feasible`
+    False.
     """
-    return finished(run(scenario, fold=fold, executor=executor, progress=progress, recording=recording))
+    done = run(scenario, fold=fold, executor=executor, progress=progress, recording=recording)
+    return finished(done, kept=kept)
 
 
-def finished(done: Run, advising: bool = True) -> Result:
-    """The Result of a step, and of the whole run where the scenario asks for one; `advising` as of `extended`."""
+def finished(done: Run, advising: bool = True, kept: Kept | None = None) -> Result:
+    """The Result of a step, and of the whole run where the scenario asks for one; `advising` and `kept` as of
+    `extended`."""
     profile = done.network.profile
 
     def again(scenario: Scenario) -> float:
         return run(scenario, fold=cast(Fold, done.fold), profile=profile, recording=False).steps.mean_s
 
-    return extended(gather(done), done.scenario, done.job, done.network, again, advising)
+    return extended(gather(done), done.scenario, done.job, done.network, again, advising, kept)
 
 
 def run(

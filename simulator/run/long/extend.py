@@ -1,7 +1,7 @@
 """A step and the run that is made of it: failures, checkpoints and recovery over weeks, as a part of the Result."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from math import ceil, inf, isinf
 from statistics import fmean
 
@@ -17,6 +17,7 @@ from simulator.run.long.advice import Advice, advise, young
 from simulator.run.long.arrivals import LAST, Arrival, Source, arrivals
 from simulator.run.long.beside import DATA, Beside, beside, sentence
 from simulator.run.long.checkpoint import Cost
+from simulator.run.long.kept import Kept
 from simulator.run.long.life import Life, Record, Rules
 from simulator.run.long.pace import Simulate, StepTimes, ticks
 from simulator.run.long.sources import mtbf_s, sources
@@ -55,6 +56,7 @@ class Machine:
     pace: StepTimes
     rules: Rules
     """With the goal of the run, and no interval yet."""
+    kept: Kept | None = None
 
     @property
     def mtbf_s(self) -> float:
@@ -73,21 +75,32 @@ class Machine:
 
     def live(self, rules: Rules, sample: int) -> Record:
         """One run."""
-        return Life(rules, self.sources, arrivals(self.sources, self.recorded, self.seed, sample), self.pace).run()
+
+        def run() -> Record:
+            return Life(rules, self.sources, arrivals(self.sources, self.recorded, self.seed, sample), self.pace).run()
+
+        return run() if self.kept is None else self.kept.record(f"{sample} {astuple(rules)}", run)
 
 
 def extended(
-    result: Result, scenario: Scenario, job: Job, network: Network, again: Simulate, advising: bool = True
+    result: Result,
+    scenario: Scenario,
+    job: Job,
+    network: Network,
+    again: Simulate,
+    advising: bool = True,
+    kept: Kept | None = None,
 ) -> Result:
     """The Result with the whole run where the scenario asks for one and the step fits into memory.
 
     `again` gives the step time of a changed scenario. Without `advising` no interval is searched for where one is
-    given. InputError for what cannot be, InfeasibleError for a run that does not get on.
+    given. What is `kept` is not simulated again. InputError for what cannot be, InfeasibleError for a run that does
+    not get on.
     """
     spec = scenario.training.run
     if spec is None or not result.feasible:
         return result
-    machine = _machine(result, scenario, job, network, again)
+    machine = _machine(result, scenario, job, network, again, kept)
     given = _given(machine)
     advice = _advice(machine) if machine.fails and (advising or given is None) else None
     every = given if given is not None else advice.steps if advice is not None else 0
@@ -112,7 +125,9 @@ def extended(
 # ---- what it is made of ------------------------------------------------------------------------------------------
 
 
-def _machine(result: Result, scenario: Scenario, job: Job, network: Network, again: Simulate) -> Machine:
+def _machine(
+    result: Result, scenario: Scenario, job: Job, network: Network, again: Simulate, kept: Kept | None
+) -> Machine:
     spec, cluster, fabric = scenario.training.run, scenario.cluster, network.fabric
     assert spec is not None
     cost, recovery = checkpoint.cost(cluster, job, spec.checkpoints), spec.recovery
@@ -146,8 +161,8 @@ def _machine(result: Result, scenario: Scenario, job: Job, network: Network, aga
         replicas=replicas,
         most=_most(ideal, found),
     )
-    pace = StepTimes(scenario, alone, replicas, fabric, again, waits)
-    return Machine(spec, scenario.seed, step_s, waits, parts, cost, found, recorded, pace, rules)
+    pace = StepTimes(scenario, alone, replicas, fabric, again, waits, kept)
+    return Machine(spec, scenario.seed, step_s, waits, parts, cost, found, recorded, pace, rules, kept)
 
 
 def _most(ideal_s: float, found: Sequence[Source]) -> int:

@@ -13,6 +13,7 @@ from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.results.long_run import TICKS_PER_SECOND
 from simulator.run.long.beside import Beside
+from simulator.run.long.kept import Kept
 from simulator.run.long.life import Slow
 from simulator.specs.noise import SlowLinks, Stragglers
 from simulator.specs.scenario import Scenario
@@ -25,11 +26,18 @@ class StepTimes:
     """Ticks of steps by replicas and by what is slow; each is simulated once."""
 
     def __init__(
-        self, scenario: Scenario, step_s: float, replicas: int, fabric: Fabric, again: Simulate, beside: Beside
+        self,
+        scenario: Scenario,
+        step_s: float,
+        replicas: int,
+        fabric: Fabric,
+        again: Simulate,
+        beside: Beside,
+        kept: Kept | None = None,
     ) -> None:
         """`step_s` is the step of the whole machine, from which to the next it takes what is `beside` as well."""
         self._scenario, self._replicas, self._fabric, self._again = scenario, replicas, fabric, again
-        self._beside = beside
+        self._beside, self._kept = beside, kept
         self._layouts = {replicas: ticks(beside.period(step_s, scenario.cluster.nodes))}
         self._slow: dict[tuple[str, float], float] = {}
         self.simulated = 0
@@ -44,20 +52,26 @@ class StepTimes:
 
     def _layout(self, replicas: int) -> int:
         if replicas not in self._layouts:
-            self._layouts[replicas] = ticks(self._time(fewer(self._scenario, replicas, self._replicas)))
+            self._layouts[replicas] = ticks(
+                self._time(f"step {replicas}", fewer(self._scenario, replicas, self._replicas))
+            )
         return self._layouts[replicas]
 
     def _factor(self, slow: Slow) -> float:
         """How many times as long a step takes."""
         key = (slow.of, slow.left)
         if key not in self._slow:
-            step_s = self._time(slowed(self._scenario, slow, self._fabric))
+            step_s = self._time(f"step {key}", slowed(self._scenario, slow, self._fabric))
             self._slow[key] = ticks(step_s) / self._layouts[self._replicas]
         return self._slow[key]
 
-    def _time(self, scenario: Scenario) -> float:
-        self.simulated += 1
-        return self._beside.period(self._again(scenario), scenario.cluster.nodes)
+    def _time(self, key: str, scenario: Scenario) -> float:
+        def simulated() -> float:
+            self.simulated += 1
+            return self._again(scenario)
+
+        step_s = simulated() if self._kept is None else self._kept.seconds(key, simulated)
+        return self._beside.period(step_s, scenario.cluster.nodes)
 
 
 def ticks(seconds: float) -> int:
