@@ -1,6 +1,7 @@
 """Simulate some rows of measured training steps and print what each one's time is made of.
 
-    python -m benchmarks.rows [PATTERN ...] [--only-ids FILE] [--every N] [--breakdown] [--json FILE] [--before FILE]
+    python -m benchmarks.rows [PATTERN ...] [--only-ids FILE] [--file FILE] [--every N] [--breakdown] [--json FILE]
+        [--before FILE]
 
 A pattern is a glob of identifiers, or `source=GLOB`; a row is taken where any fits. Rows are simulated one after the
 other in this process. `--json` writes identifiers and errors, and `--before` prints the errors of such a file beside.
@@ -23,10 +24,10 @@ from simulator.specs import data_root
 SHIPPED = data_root() / "workloads" / "measurements" / "training.jsonl"
 
 
-def chosen(patterns: list[str], ids: frozenset[str], every: int) -> Iterator[Row]:
-    """Rows that a pattern fits or that are named, every n-th of them; all where neither is given."""
+def chosen(patterns: list[str], ids: frozenset[str], every: int, file: Path = SHIPPED) -> Iterator[Row]:
+    """Rows of a file that a pattern fits or that are named, every n-th of them; all where neither is given."""
     found = 0
-    for line in read_lines(SHIPPED):
+    for line in read_lines(file):
         data = parse_line(line)
         own, source = str(data.get("id", "")), str(data.get("source", ""))
         fits = any(fnmatch(source, p[7:]) if p.startswith("source=") else fnmatch(own, p) for p in patterns)
@@ -90,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--only-ids", type=Path)
+    parser.add_argument("--file", type=Path, default=SHIPPED, help="rows of another file than the shipped one")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--breakdown", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -97,7 +99,7 @@ def main() -> None:
     asked = parser.parse_args()
     ids = frozenset(asked.only_ids.read_text().split()) if asked.only_ids else frozenset[str]()
     before = json.loads(asked.before.read_text()) if asked.before else {}
-    errors = report(chosen(asked.patterns, ids, asked.every), asked.breakdown, before)
+    errors = report(chosen(asked.patterns, ids, asked.every, asked.file), asked.breakdown, before)
     if asked.json:
         asked.json.write_text(json.dumps(errors, indent=1) + "\n")
 

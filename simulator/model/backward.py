@@ -52,12 +52,13 @@ def backward(ops: Iterable[Op]) -> Iterator[Op]:
     waiting: list[Op] = []
     for op, source in zip(reversed(forward), reversed(before[:-1]), strict=True):
         if isinstance(op.does, Comm):
-            yield Op(f"gradient of {op.name}", replace(op.does, operation=DUAL[op.does.operation]), owner=op.owner)
+            operation = COPY if op.does.whole else DUAL[op.does.operation]
+            yield Op(f"gradient of {op.name}", replace(op.does, operation=operation), owner=op.owner)
             continue
         yield from waiting
         waiting = []
         if isinstance(op.does, Linear):
-            if isinstance(source, Comm) and source.operation == GATHER and not op.frozen:
+            if isinstance(source, Comm) and source.operation == GATHER and not source.kept and not op.frozen:
                 yield Op(f"input of {op.name} again", source, owner=op.owner)
             yield Op(op.name, op.does.to_input(), frozen=op.frozen, owner=op.owner)
             waiting = [] if op.frozen else [Op(op.name, WeightGradient(op.does), gradient=True, owner=op.owner)]

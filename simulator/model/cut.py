@@ -52,6 +52,10 @@ class Cut:
     """Whether norms of queries and keys head by head are kernels of their own."""
     fused: bool = False
     """Whether one kernel does all that lies between the products of experts."""
+    gathers_each: bool = False
+    """Whether every matrix of attention and of a dense MLP gathers its own input, and keeps it, where rows are cut."""
+    whole_logits: bool = False
+    """Whether every tensor-parallel device gathers all logits and computes the loss on them."""
 
     def over(self, axis: Axis) -> int:
         """Devices along an axis."""

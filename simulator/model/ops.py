@@ -332,6 +332,10 @@ class Comm:
     """Elements of a row of the full buffer."""
     rows: Axis | None = None
     """The axis that cuts the rows of the buffer."""
+    kept: bool = False
+    """Whether what was gathered is kept for the backward pass, which else gathers it again."""
+    whole: bool = False
+    """Whether all devices go on with the same of what was gathered, so that each has the gradient of its own part."""
 
 
 Does = (

@@ -14,6 +14,7 @@ from simulator.model.ops import (
     AttentionCore,
     CacheWrite,
     Comm,
+    Does,
     Elementwise,
     Experts,
     Linear,
@@ -119,7 +120,7 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
                 yield Kept(op.name, does.forward.masks_written, MASK, does.axis)
         elif isinstance(does, Lookup) and does.masked:
             yield Kept(op.name, does.masked, MASK, does.rows)
-        gathered = does.axis if isinstance(does, Comm) and does.operation == GATHER else None
+        gathered = _gathered(does)
 
 
 def kept_for_weights(ops: Iterable[Op]) -> Iterator[Kept]:
@@ -132,7 +133,12 @@ def kept_for_weights(ops: Iterable[Op]) -> Iterator[Kept]:
             form = FACTOR if does.format == LAYER else PLAIN
             yield Kept(op.name, does.inputs * does.visits * does.keeps, form, does.rows or gathered)
             yield Kept(f"gradient of {op.name}", does.outputs * does.visits, form, does.rows)
-        gathered = does.axis if isinstance(does, Comm) and does.operation == GATHER else None
+        gathered = _gathered(does)
+
+
+def _gathered(does: Does) -> Axis | None:
+    """The axis over which the next operation's rows are gathered, and gathered again in the backward pass."""
+    return does.axis if isinstance(does, Comm) and does.operation == GATHER and not does.kept else None
 
 
 def cached(ops: Iterable[Op]) -> float:

@@ -522,6 +522,13 @@ class Stack(Spec):
     """Whether under ZeRO-1 and -2 each rank broadcasts the parameters that it updated, in place of one all-gather."""
     overlap_pipeline: bool = False
     """Pipeline sends beside computation."""
+    gathers_each: bool = Field(default=False, exclude_if=lambda each: not each)
+    """Whether, with sequence parallelism, every column-cut matrix of attention and of a dense MLP gathers its own
+    input and keeps it, as a plan of DTensors does that names each matrix by itself; else one gather serves those that
+    read the same rows, and the backward pass gathers them again (Megatron). Memory counts one copy of them."""
+    whole_logits: bool = Field(default=False, exclude_if=lambda whole: not whole)
+    """Whether every tensor-parallel rank gathers all logits and computes the loss on them, rather than on its part of
+    the vocabulary."""
     overlap_tensor: Literal["none", "backward", "all"] = "none"
     """Tensor-parallel collectives beside matrix products: not at all, the reductions of the backward pass beside the
     products for weights (Megatron-LM since 2022), or all of them in pieces (Transformer Engine's user buffers)."""

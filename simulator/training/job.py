@@ -381,6 +381,8 @@ class Job:
             SENT,
             norms_apart=not self.stack.fused_head_norms,
             fused=self.stack.grouped,
+            gathers_each=self.stack.gathers_each,
+            whole_logits=self.stack.whole_logits,
         )
         sent = self.exchange
         if sent is None:

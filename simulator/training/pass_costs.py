@@ -10,7 +10,7 @@ what is computed again, waits for its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -171,10 +171,12 @@ class PassCosts:
         return built.build()
 
     def _launches(self, kind: LayerKind) -> float:
-        """Launches of a layer, over those of a layer with a dense MLP and the same attention, nothing captured."""
-        if kind.mlp in ("dense", "none") and not self.job.cuda_graphs:
+        """Launches of a layer, over those of a layer with a dense MLP and the same attention, nothing captured and
+        without adapters."""
+        if kind.mlp in ("dense", "none") and not self.job.cuda_graphs and not self.job.lora:
             return 1.0
-        plain = operators.layer_ops(self.job, kind._replace(mlp="dense") if kind.mlp == "moe" else kind)
+        bare = replace(self.job, lora=None) if self.job.lora else self.job
+        plain = operators.layer_ops(bare, kind._replace(mlp="dense") if kind.mlp == "moe" else kind)
         return _launched(self.job, operators.layer_ops(self.job, kind), self.job.cuda_graphs) / _launched(
             self.job, plain
         )

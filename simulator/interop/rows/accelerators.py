@@ -11,8 +11,8 @@ from simulator.interop.rows.words import vocabulary
 _FORMS = {"sxm": r"sxm\d?|hgx|dgx|oam|nvswitch|nvlink\w*|hbm3", "pcie": r"pcie|pci e", "nvl": r"nvl(?! ?\d\d)"}
 """Forms by their words. Of the cards that come in several forms those with HBM3 are modules (the PCIe ones: HBM2e)."""
 _OTHER = (
-    r"mobile|laptop|max q|4090 d|(?<!4070 ti )super|mig|1g|2g|3g|4g|7g|h20 3e|mi250x(?! gcd)|h100 (64|96)gb|simulated"
-    r"|a10g"
+    r"mobile|laptop|max q|4090 d|(?<!4070 ti )super|mig|1g|2g|3g|4g|7g|h20 3e|mi250x(?! gcd)"
+    r"|h100 (64gb|96gb(?! hbm2e))|simulated|a10g"
 )
 """Words that name something else than the cards of the table."""
 
@@ -47,8 +47,9 @@ def card(words: str, link: str = "") -> tuple[str | None, bool]:
     known = [card for card in known if card.usual] or known
     if not known:
         return None, False
-    open_form = len({card.forms for card in kinds}) > 1 and not forms
-    open_size = len({card.memory for card in kinds if card.forms == known[0].forms}) > 1 and not sizes
+    usual = [card for card in kinds if not card.rare]
+    open_form = len({card.forms for card in usual}) > 1 and not forms
+    open_size = len({card.memory for card in usual if card.forms == known[0].forms}) > 1 and not sizes
     return known[0].name, open_form or open_size
 
 

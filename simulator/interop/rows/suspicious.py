@@ -4,7 +4,8 @@ A row is quarantined, not used, where what it says cannot all be true:
 
 * two of its figures stand for times that differ by more than `APART` (step time and tokens a second; FLOPs and time);
 * it is faster than the peak that it states, in the 16 bits that the peak is of: its rate of FLOPs, its MFU, or the six
-  FLOPs a parameter and token of its model (arXiv:2001.08361, section 2.1) over its time;
+  FLOPs a parameter and token of its model (arXiv:2001.08361, section 2.1) over its time: four where only adapters are
+  trained, whose products need no gradient of the model's weights, and two more where all is computed again;
 * a part is more than the whole: output tokens than all tokens, a first token after the request, all later tokens.
 
 Who measured, and how far the simulator is from it, plays no part. Such rows are refused by every command that reads
@@ -61,10 +62,18 @@ def _training(row: Any) -> Iterator[str]:
         return
     if (row.flops_per_s_per_device or 0.0) > peak:
         yield f"{row.flops_per_s_per_device / 1e12:.0f} TFLOP/s of a peak of {peak / 1e12:.0f}"
-    if times and row.params_b and not row.experts and row.task == "pretrain":
-        needed = 6e9 * row.params_b * row.global_batch * row.seq_len / (max(times.values()) * row.devices)
+    if times and row.params_b and not row.experts and (each := _flops(row)):
+        needed = each * 1e9 * row.params_b * row.global_batch * row.seq_len / (max(times.values()) * row.devices)
         if needed > peak:
             yield f"{row.params_b:g} billion parameters need {needed / 1e12:.0f} TFLOP/s of a peak of {peak / 1e12:.0f}"
+
+
+def _flops(row: Any) -> int:
+    """FLOPs a parameter and token that a row cannot do without; 0 where its words do not say."""
+    task = row.task.lower()
+    if task not in ("pretrain", "full fine-tuning", "lora fine-tuning"):
+        return 0
+    return (4 if "lora" in task else 6) + (2 if row.recompute == "full" else 0)
 
 
 def _step_times(row: Any) -> dict[str, float]:

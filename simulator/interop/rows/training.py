@@ -389,14 +389,20 @@ def _known_model(row: Row) -> Model | None:
     return known if (known.hidden, known.heads) == (row.hidden, row.heads) and known.experts is None else None
 
 
+COMPILED = {"fsdp": "fsdp-compiled", "kempnerforge": "kempnerforge-compiled"}
+"""Stacks of eager PyTorch whose blocks are compiled, by the eager one."""
+
+
 def stack_name(row: Row) -> str:
     """The profile of the stack that a row's framework belongs to; raises Refused where there is none."""
     known = names.family(row.framework, row.shard)
     if known is None:
         raise Refused(f"framework `{row.framework}`")
-    name = known.name
+    name = COMPILED.get(known.name, known.name) if names.compiled(row.flags) else known.name
     if name in names.GENERATIONS:
         return names.generation(name, f"{row.framework} {row.source}")
+    if name == "megatron-deepspeed" and _is_later(row):
+        return "megatron-deepspeed-2023"
     if name != "megatron-lm-2021":
         return name
     year = re.search(r"20[12]\d", row.source)
@@ -404,7 +410,15 @@ def stack_name(row: Row) -> str:
     if not (card or "").startswith(("a100", "a800", "v100")):
         return "megatron-core"  # what runs on later chips came after the cores were taken apart (2023)
     later = int(year.group()) > 2021 if year else bool(row.sequence_parallel) or row.recompute == "selective"
+    later = later or bool(re.search(r"llama|baichuan|qwen|mistral", row.model.lower()))  # models of 2023 and after
     return "megatron-lm-2022" if later else name
+
+
+def _is_later(row: Row) -> bool:
+    """Whether a row of Megatron-DeepSpeed is of 2023 and after: FlashAttention, or a chip that came with it."""
+    card, _ = accelerators.card(row.device, row.intra_node or "")
+    older = (card or "").startswith(("a100", "a800", "v100", "mi250"))
+    return not older or names.attention(row.attention, row.framework, row.flags) == "fused"
 
 
 GRADIENTS = {

@@ -77,7 +77,7 @@ def _reduced(text: str) -> Reduced | None:
 _RECIPES = (
     (r"\bmx", "mxfp8"),
     (r"block|sub ?channel|\bsc\b|\bds\b", "fp8-block"),
-    (r"\bcs\b|current", "fp8-current"),
+    (r"\bcs\b|current|dynamic|torchao", "fp8-current"),
 )
 
 
@@ -133,7 +133,7 @@ _OFFLOADED = re.compile(
 def sharding(words: str | None) -> Sharding:
     """Sharding by the words of a row; raises Refused for words that are not known."""
     text = plain(words or "").strip(" .")
-    if not text or text in ("unknown", "not stated", "default"):
+    if not text or text in ("unknown", "not stated", "default", "zero", "deepspeed zero", "deepspeed"):
         return Sharding(None, None, None)
     slices = re.search(r"(\d+) slices?", text)
     reduced = re.search(r"mixed ?precision ?= ?(pure|default|full)", text)
@@ -354,7 +354,7 @@ TASKS = re.compile(
     r"|continued pre ?train(ing)?"
 )
 UNBUILT = (
-    (r"qlora|peft|(?<!lora )adapters?", r"no (lora|adapters?)", "adapters beside quantised weights (QLoRA)"),
+    (r"(?<!lora )adapters?", r"no (lora|adapters?)|peft adapters?", "adapters other than LoRA"),
     (r"nvme|zero ?infinity", r"no nvme", "states on NVMe"),
 )
 """What flags name and is not built: (its words, words that say that it is off, name)."""
@@ -401,17 +401,33 @@ def predicting(*texts: str | None) -> int:
 
 LORA_TARGETS = ("attention in", "attention out")
 """Products that published runs adapt: those of attention (MLPerf Training llama2_70b_lora, NeMo's `attention`)."""
+LORA_EVERYWHERE = (*LORA_TARGETS, "mlp in", "mlp out")
+_EVERYWHERE = re.compile(r"(?<![a-z])(all|every|each)( the)? linears?( layers?)?|attention and (the )?mlp")
+_QUANTIZED = re.compile(r"(?<![a-z])qlora(?![a-z])")
 
 
 def lora(task: str, *texts: str | None) -> tuple[Lora | None, list[str]]:
     """(adapters by the words of a row, what they leave open); None where everything is trained."""
     said = " ; ".join(plain(found or "") for found in (task, *texts))
-    if not re.search(r"(?<![a-z])lora(?![a-z])", re.sub(r"no lora", " ", said)):
+    if not re.search(r"(?<![a-z])q?lora(?![a-z])", re.sub(r"no lora", " ", said)):
         return None, []
     rank = re.search(r"rank[ =]*(\d+)|r ?= ?(\d+)", said)
-    found = Lora(rank=int(next(size for size in rank.groups() if size)) if rank else 16, targets=LORA_TARGETS)
-    assumed = "adapters beside the products of attention"
-    return found, [assumed if rank else f"{assumed}, of rank {found.rank}"]
+    size = int(next(size for size in rank.groups() if size)) if rank else 16
+    everywhere, quantized = _EVERYWHERE.search(said), _QUANTIZED.search(said)
+    targets = LORA_EVERYWHERE if everywhere else LORA_TARGETS
+    found = Lora(rank=size, targets=targets, base_format="nf4" if quantized else None)
+    assumed = [] if everywhere else ["adapters beside the products of attention"]
+    assumed += [] if rank else [f"adapters of rank {size}"]
+    return found, assumed + (["frozen weights in 4 bits as QLoRA stores them (nf4)"] if quantized else [])
+
+
+_EAGER = re.compile(r"(no|not|without|w o) (torch\.?compil\w*|compil\w*)|torch\.?compile ?= ?(false|off|0)")
+
+
+def compiled(*texts: str | None) -> bool:
+    """Whether the words of a row say that PyTorch compiles the model."""
+    said = " ; ".join(_EAGER.sub(" ", plain(text or "")) for text in texts)
+    return bool(re.search(r"(?<![a-z])(torch\.? ?compil\w*|inductor)(?![a-z])", said))
 
 
 def accumulated(*texts: str | None) -> int | None:
@@ -491,7 +507,7 @@ _HOSTS = re.compile(
 def family(framework: str | None, shard: str | None = None) -> Named | None:
     """The stack that a framework's name belongs to; None where none does."""
     if framework and shard and _HOSTS.search(plain(framework)) and family(framework) is None:
-        return family(shard)
+        return family("ddp" if sharding(shard).zero == 0 else shard)
     text = re.sub(r"([a-z])\.(?=\s|$)", r"\1", plain(framework or "").replace("megatron lm core", "megatron core"))
     stacks = vocabulary().training.stacks
     return next((known for known in stacks if re.search(rf"(?<!\w)({known.words})(?!\w)", text)), None)

@@ -39,6 +39,8 @@ class Card(_Words):
     """Name of its accelerator profile."""
     usual: bool = True
     """Whether it is meant where the row names neither form nor memory."""
+    rare: bool = False
+    """Whether it is so seldom meant that rows which leave its memory open are not taken as open."""
 
 
 class Named(_Words):

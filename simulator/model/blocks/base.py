@@ -18,9 +18,12 @@ ATTENTIONS: Registry[Attention] = Registry("attention kind")
 MLPS: Registry[Mlp] = Registry("MLP kind")
 
 
-def enter(cut: Cut, name: str, width: int) -> Iterator[Op]:
-    """Before column-cut matrices: every device needs all rows."""
-    if cut.over(TP) > 1:
+def enter(cut: Cut, name: str, width: int, matrices: int = 1) -> Iterator[Op]:
+    """Before so many column-cut matrices: every device needs all rows, of each matrix where each gathers its own."""
+    if cut.rows and cut.gathers_each:
+        gather = Comm("all_gather", TP, width, kept=True)
+        yield from (Op(f"gather {name}" + (f" {n}" if n > 1 else ""), gather) for n in range(1, matrices + 1))
+    elif cut.over(TP) > 1:
         yield Op(f"gather {name}", Comm("all_gather" if cut.scattered else COPY, TP, width))
 
 

@@ -13,7 +13,7 @@ from simulator.specs.model import Model
 @MLPS.add("dense")
 def dense(model: Model, cut: Cut) -> Iterator[Op]:
     """From the normed rows to what the residual stream adds."""
-    yield from enter(cut, "mlp", model.hidden)
+    yield from enter(cut, "mlp", model.hidden, 2 if model.gated_ffn else 1)
     yield from matrices(model, cut.share(model.ffn))
     yield from leave(cut, "mlp", model.hidden)
 

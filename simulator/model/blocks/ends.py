@@ -66,7 +66,10 @@ def with_loss(model: Model, cut: Cut) -> Iterator[Op]:
     for module in range(1 + model.mtp_layers):
         again = module > 0
         yield from (replace(op, owner=TIED) if again and op.name == "head" else op for op in head(model, cut))
-        yield Op("loss", Loss(cut.share(model.vocabulary)))
+        whole = cut.whole_logits and cut.over(TP) > 1
+        if whole:
+            yield Op("gather logits", Comm("all_gather", TP, model.vocabulary, whole=True))
+        yield Op("loss", Loss(model.vocabulary if whole else cut.share(model.vocabulary)))
 
 
 def with_choice(model: Model, cut: Cut) -> Iterator[Op]:

@@ -23,7 +23,7 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
     gated = heads * values if model.attention_gate else 0
     width = heads * size + kv_heads * (size + own)
     biases = bool(model.biases if model.attention_biases is None else model.attention_biases)
-    yield from enter(cut, "attention", model.hidden)
+    yield from enter(cut, "attention", model.hidden, 3 if part == WHOLE else 1)
     yield Op("attention in", Linear(model.hidden, width + gated, COLUMN, TP, bias=biases))
     if model.norm_across_heads:
         yield from across_heads(cut, float((heads + kv_heads) * size), (heads > 0) + (kv_heads > 0))

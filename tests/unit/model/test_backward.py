@@ -7,7 +7,8 @@ from simulator.model.backward import DUAL, backward
 from simulator.model.blocks import ends
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
-from simulator.model.ops import COPY, AttentionCore, Comm, Elementwise, Experts, Linear, Op, WeightGradient
+from simulator.model.ops import COPY, AttentionCore, Comm, Elementwise, Experts, Linear, Loss, Op, WeightGradient
+from simulator.model.tensors import kept
 from tests import jobs
 
 MODEL = jobs.model(hidden=8, heads=4, kv_heads=2, ffn=16, biases=True)
@@ -49,6 +50,26 @@ def test_sequence_parallelism_gathers_again_for_the_gradients_of_weights() -> No
     assert collectives(list(backward(one_layer(cut)))) == half * 2
     assert collectives(list(backward(ends.with_loss(MODEL, cut)))) == ["all_gather", "reduce_scatter"]
     assert collectives(list(backward(ends.embedding(MODEL, cut)))) == ["all_gather"]
+
+
+def test_matrices_that_gather_their_own_input_keep_it() -> None:
+    """Queries, keys and values, and the matrix before the activation; each gradient of rows is reduced by itself."""
+    cut = Cut({TP.name: 2}, scattered=True, gathers_each=True)
+    assert collectives(one_layer(cut)) == ["all_gather"] * 3 + ["reduce_scatter", "all_gather", "reduce_scatter"]
+    back = ["all_gather", "reduce_scatter", "all_gather"] + ["reduce_scatter"] * 3
+    assert collectives(list(backward(one_layer(cut)))) == back
+    rows = {one.name: one.rows for one in kept(one_layer(cut))}
+    assert (rows["attention in"], rows["mlp in"]) == (None, None)
+    assert collectives(one_layer(Cut({TP.name: 2}, gathers_each=True))) == collectives(one_layer(Cut({TP.name: 2})))
+
+
+def test_logits_that_all_gather_leave_each_the_gradient_of_its_own() -> None:
+    cut = Cut({TP.name: 2}, scattered=True, whole_logits=True)
+    whole, parts = list(ends.with_loss(MODEL, cut)), list(ends.with_loss(MODEL, Cut({TP.name: 2}, scattered=True)))
+    assert collectives(whole) == [*collectives(parts), "all_gather"]
+    assert collectives(list(backward(whole))) == collectives(list(backward(parts)))
+    width = [op.does.width for op in (*whole, *parts) if isinstance(op.does, Loss)]
+    assert width == [MODEL.vocabulary, MODEL.vocabulary / 2]
 
 
 def test_every_collective_has_a_dual_whose_dual_it_is() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from simulator.cost.device import compile_device
 from simulator.cost.work import Gemm, Stream
 from simulator.errors import InputError
 from simulator.run.simulate import simulate
@@ -11,6 +12,7 @@ from simulator.training import flops, memory, operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
 from simulator.training.operators import Kernel
+from simulator.training.pass_costs import PassCosts
 from tests import jobs
 
 H = 1024
@@ -34,6 +36,15 @@ def test_frozen_matrices_take_4_flop_a_parameter_and_adapters_6() -> None:
     adapters = 8 * 4 * H + 8 * 2 * H
     assert products(job(None)) == 6 * 12 * H**2
     assert products(job({"rank": 8})) == 4 * 12 * H**2 + 6 * adapters
+
+
+def test_the_host_launches_what_adapters_add() -> None:
+    """Two small products more for each adapted one; as many launches as a layer without them where there are none."""
+    device = compile_device(jobs.cluster().node.accelerator)
+    given: tuple[dict[str, Any] | None, ...] = (None, {"rank": 8}, {"rank": 64})
+    launches = [PassCosts(job(lora), device, lambda comm, bulk: 0).launches(jobs.LAYER) for lora in given]
+    assert launches[0] == 1.0
+    assert launches[0] < launches[1] == launches[2] < 2.0
 
 
 def test_only_adapters_are_trained() -> None:

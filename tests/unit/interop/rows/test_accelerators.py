@@ -81,3 +81,8 @@ def test_a_form_that_is_not_said_is_assumed_unless_the_links_say_it() -> None:
     assert card("H100-80GB", "NVLink4 900 GB/s") == ("h100-sxm", False)
     assert card("H100-80GB", "PCIe Gen5") == ("h100-pcie", False)
     assert card("H100 SXM", "PCIe Gen5 to the host") == ("h100-sxm", False)
+
+
+def test_the_h100_of_96_gb_is_meant_where_its_memory_is_said() -> None:
+    assert card("H100-96GB HBM2e", "NVLink") == ("h100-sxm-96gb", False)
+    assert card("H100-96GB")[0] is None

@@ -51,6 +51,10 @@ def reason(check: Any, form: Any, row: dict[str, Any]) -> str:
         ({"step_s": 1.0}, "7 billion parameters need 1376 TFLOP/s of a peak of 989"),
         ({"step_s": 1.0, "experts": 8}, ""),
         ({"step_s": 1.0, "task": "lora"}, ""),
+        ({"step_s": 1.4, "task": "LoRA fine-tuning"}, ""),
+        ({"step_s": 1.4, "task": "full fine-tuning"}, ""),
+        ({"step_s": 1.4, "task": "full fine-tuning", "recompute": "full"}, "need 1311 TFLOP/s of a peak of 989"),
+        ({"step_s": 1.0, "task": "LoRA fine-tuning", "recompute": "full"}, "need 1376 TFLOP/s of a peak of 989"),
     ],
 )
 def test_a_row_of_training_that_cannot_be_true(change: dict[str, Any], words: str) -> None:

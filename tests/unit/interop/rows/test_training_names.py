@@ -116,6 +116,7 @@ def test_rows_that_predict_more_tokens_have_a_module_on_the_last_stage() -> None
         ({"task": "lora finetune", "notes": "LoRA rank 8, packed sequences"}, 8),
         ({"task": "lora finetune"}, 16),
         ({"flags": "LoRA (frozen base weights)"}, 16),
+        ({"task": "lora finetune", "framework": "peft", "tp": 1, "pp": 1, "shard": "none"}, 16),
         ({"flags": "no LoRA"}, None),
     ],
 )
@@ -124,6 +125,21 @@ def test_adapters_by_the_words_of_a_row(changes: dict[str, Any], rank: int | Non
     adapters = found.scenario.training.lora
     assert (adapters and adapters.rank) == rank
     assert any(f"of rank {rank}" in text for text in found.assumed) == (rank == 16)
+
+
+@pytest.mark.parametrize(
+    ("words", "targets", "stored"),
+    [
+        ("LoRA rank 8", 2, None),
+        ("LoRA rank 8 beside all linear layers", 4, None),
+        ("QLoRA rank 8, attention and MLP", 4, "nf4"),
+    ],
+)
+def test_products_with_adapters_and_what_they_are_beside(words: str, targets: int, stored: str | None) -> None:
+    found, assumed = names.lora("lora finetune", words)
+    assert found is not None
+    assert (found.rank, len(found.targets), found.base_format) == (8, targets, stored)
+    assert any("attention" in text for text in assumed) == (targets == 2)
 
 
 def test_accumulated_microbatches_say_how_many_devices_share_a_model() -> None:
@@ -173,7 +189,7 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"framework": "Foundation-X"}, "framework `Foundation-X`"),
         ({"framework": None}, "framework"),
         ({"task": "qlora finetune"}, "task"),
-        ({"flags": "QLoRA, rank 16"}, "QLoRA"),
+        ({"flags": "prefix adapters, rank 16"}, "adapters other than LoRA"),
         ({"hidden": "1024 wide"}, "key `hidden`"),
         ({"tp": "two"}, "key `tp`"),
         ({"tp": 2.5}, "key `tp`"),
@@ -402,6 +418,9 @@ def test_adapters_of_nemo_see_packed_samples() -> None:
 def test_under_a_general_framework_the_sharding_decides() -> None:
     assert stack_of("PyTorch 2.4", "FSDP full shard") == "fsdp"
     assert stack_of("Hugging Face Accelerate", "zero3 (DeepSpeed)") == "deepspeed"
+    assert stack_of("PyTorch 2.4", "none") == "pytorch-ddp"
+    assert stack_of("Hugging Face Transformers", "none") == "transformers"
+    assert stack_of("LLaMA-Factory (DeepSpeed)", "DeepSpeed ZeRO") == "transformers-deepspeed"
 
 
 def test_later_chips_do_not_run_the_megatron_of_2021() -> None:
@@ -497,8 +516,35 @@ def test_a_flag_that_names_fully_sharded_parameters_is_used() -> None:
 
 def test_attention_kernels_are_those_that_the_row_names() -> None:
     assert mapped(framework="Megatron-DeepSpeed, FlashAttention 2").job.attention == "fused"
-    assert mapped(framework="Megatron-DeepSpeed").job.attention == "unfused"
+    assert mapped(framework="Megatron-DeepSpeed", device="A100-80GB").job.attention == "unfused"
+    assert mapped(framework="Megatron-DeepSpeed").job.attention == "fused"
     assert mapped(framework="Megatron-DeepSpeed", flags="no flash attention").job.attention == "unfused"
+
+
+def test_megatron_deepspeed_by_what_a_row_runs() -> None:
+    """Fused attention, or a chip that came with it, is of 2023 and after."""
+    assert mapped(framework="Megatron-DeepSpeed").stack == "megatron-deepspeed-2023"
+    for words, name in ((None, "megatron-deepspeed"), ("FlashAttention", "megatron-deepspeed-2023")):
+        found = mapped(framework="Megatron-DeepSpeed", device="A100-80GB", attention=words)
+        assert found.stack == name
+
+
+def test_compiled_blocks_have_a_stack_of_their_own() -> None:
+    flat: dict[str, Any] = {"tp": 1, "pp": 1, "shard": "FSDP2", "framework": "torchtitan", "sequence_parallel": None}
+    assert mapped(**flat, flags="torch.compile; selective AC").stack == "fsdp-compiled"
+    assert mapped(**flat, flags="no torch.compile").stack == mapped(**flat).stack == "fsdp"
+    forge = mapped(**(flat | {"framework": "KempnerForge", "tp": 2}), flags="torch.compile")
+    assert (forge.stack, forge.job.cut.gathers_each, forge.job.cut.whole_logits) == (
+        "kempnerforge-compiled",
+        True,
+        True,
+    )
+
+
+def test_llama_does_not_run_the_megatron_of_2021() -> None:
+    old = {"framework": "Megatron-LM", "device": "A100-80GB", "sequence_parallel": None}
+    assert mapped(**old).stack == "megatron-lm-2021"
+    assert mapped(**old, model="LLaMA-13B").stack == "megatron-lm-2022"
 
 
 TIGHT: dict[str, Any] = {
@@ -539,7 +585,8 @@ def test_scores_alone_are_recomputed_where_that_suffices() -> None:
         ("MXFP8 + bf16 attention", "mxfp8"),
         ("bf16 w/ fp32 reduce", "bf16"),
         ("mixed precision bf16", "bf16"),
-        ("float8 (torchao)", "fp8"),
+        ("float8 (torchao)", "fp8-current"),
+        ("float8 tensorwise dynamic (torchao), bf16", "fp8-current"),
     ],
 )
 def test_words_beside_a_format(words: str, precision: str) -> None:
