@@ -8,6 +8,7 @@ See docs/decisions/0008-agenda.md and docs/decisions/0012-one-clock.md.
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from simpy import Environment
@@ -135,6 +136,12 @@ class Clock:
             if self.now >= NEVER:
                 raise OverflowError("the run lasts longer than 53 days, more than the clock of the simulation counts")
         self._refuse_standing()
+
+    def ran(self, now: int, events: int) -> None:
+        """All that was due has been done elsewhere, until `now`; so many events in all."""
+        self.queue.clear()
+        self.env._now = self.now = now
+        self.number = self.env._eid = count(events)
 
     def _refuse_standing(self) -> None:
         """DeadlockError where a player still waits although nothing is due any more."""

@@ -20,6 +20,7 @@ from simulator.run.served.condense import Condensing, condensing
 from simulator.run.served.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
+from simulator.serving import compiled
 from simulator.serving.costs.iteration import library
 from simulator.serving.fleet import adapters, finetuning, models
 from simulator.serving.fleet.contention import Placed, users
@@ -162,7 +163,8 @@ def _run(
         meet(here, capacity.tolist())
         join(here)
     try:
-        site.run(progress)
+        if not compiled.ran(served.replicas, site.clock, progress):
+            site.run(progress)
     except OverflowError:
         raise clock_overflow(scenario, units.to_seconds(int(served.workload.arrival.max()))) from None
     return replace(served, events=site.clock.events, share_links=share_links)

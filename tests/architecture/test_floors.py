@@ -10,7 +10,7 @@ from tests.effort import PATIENCE_S
 LIGHT = ("simulator", "simulator.units", "simulator.errors", "simulator.registry", "simulator.specs", "simulator.cli")
 """Rooms that every command imports; they must start fast."""
 
-HEAVY = ("numpy", "networkx", "matplotlib", "simpy", "scipy", "pandas", "rich")
+HEAVY = ("numpy", "networkx", "numba", "matplotlib", "simpy", "scipy", "pandas", "rich")
 
 
 def test_the_floors_hold() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.agenda import Agenda
+from simulator.engine.agenda import Agenda, Appointment
 from simulator.results.serving.service import FINISHED, IN_FLIGHT, REJECTED
 from simulator.serving.fleet import sticky  # noqa: F401 - registers its routers
 from simulator.serving.fleet.kv_transfer import KvTransfer
@@ -41,7 +41,8 @@ class Fleet:
 
         A request that is asked for comes to the router `way` ticks later.
         """
-        self._way = way
+        self.way = way
+        """Ticks of a request on its way to the router."""
         self._done, self._left = done, len(ledger.arrival)
         self.agenda, self.ledger, self.router, self.choice = agenda, ledger, router, choice
         self.entrances: list[Replica] = []
@@ -74,6 +75,18 @@ class Fleet:
             self.operations.begin()
         self._expect()
 
+    def waits_for(self, moment: object) -> bool:
+        """Whether that is the first arrival, and requests come at times of their own, to replicas that are always there
+        and answer them whole: nothing else ever happens to this fleet."""
+        beside = self.operations, self.kv_transfer, self.local, self.models, self._done
+        own = isinstance(moment, Appointment) and moment.call == self._come
+        timed = isinstance(self._timed, range) and not self._follows and not self._next
+        return own and timed and all(one is None for one in beside)
+
+    def ran(self, left: int) -> None:
+        """All requests have come; so many are neither finished nor rejected."""
+        self._next, self._left = len(self._timed), left
+
     def _expect(self) -> None:
         """Make the appointment with the next request that has a time of its own."""
         if self._next < len(self._timed):
@@ -81,7 +94,7 @@ class Fleet:
 
     def _comes(self, request: int) -> int:
         """When a request with a time of its own comes to the router."""
-        return self.ledger.arrival[request] + self._way
+        return self.ledger.arrival[request] + self.way
 
     def _come(self, _: Any) -> None:
         timed, now, first = self._timed, self.agenda.now, self._next
@@ -231,7 +244,7 @@ class Fleet:
                 released.append(self._any.popleft())
             for follower in released:
                 arrival = self.ledger.arrival[follower] = now + int(self._delay[follower])
-                comes = arrival + self._way
+                comes = arrival + self.way
                 if comes == now:
                     self._arrive(follower)
                 else:

@@ -13,9 +13,9 @@ class Sarathi(Policy):
         """Take the numbers of the scenario."""
         super().__init__(rules)
         budget, tile = rules.token_budget, rules.tile
-        self._whole = budget - budget % tile if budget > tile else budget
+        self.whole = budget - budget % tile if budget > tile else budget
         """Rows of an iteration: the budget in whole tiles."""
 
     def decide(self, view: View) -> Decision:
         """All sequences decode; prompts fill what is left of the budget, rounded down to whole tiles."""
-        return Decision(self.fill(view, self._whole - view.rows))
+        return Decision(self.fill(view, self.whole - view.rows))

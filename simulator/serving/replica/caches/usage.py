@@ -49,6 +49,13 @@ class Usage:
         if len(self._counts) >= MOST:
             self.settle()
 
+    def extend(self, stretches: Ints, counts: Ints) -> None:
+        """Many stretches are over: what `note` takes of each, (stretches, 5) and (stretches, block size)."""
+        self._stretches.frombytes(np.ascontiguousarray(stretches).tobytes())
+        self._counts.frombytes(np.ascontiguousarray(counts).tobytes())
+        if len(self._counts) >= MOST:
+            self.settle()
+
     def settle(self) -> None:
         """Sum up what is remembered."""
         if not self._stretches:
