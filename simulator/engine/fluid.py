@@ -45,7 +45,7 @@ class Fluid:
         """What runs on each resource, with the rate that it asks for."""
         self.asked: list[float] = []
         """Sum of the rates that users want of each resource."""
-        self.dirty: dict[Running, None] = {}
+        self.dirty: dict[Running, object] = {}
         """What must be solved before time goes on."""
         self.speeds = Speeds(solver)
         """Solutions so far."""
@@ -136,16 +136,22 @@ class Fluid:
         """Take an activity off its resources; those that it may have slowed must be solved again."""
         if self.record is not None:
             self.record.touched_by(running.needs)
-        on, asked, most = self.users, self.asked, self.most
+        on, asked, most, dirty = self.users, self.asked, self.most, self.dirty
         for resource in running.needs.resources:
             users = on[resource]
             rate = users.pop(running, None)
             if rate is None:  # the activity names the resource twice
                 continue
+            if not users:
+                asked[resource] = 0.0  # so that rounding does not pile up
+                continue
             before = asked[resource]
-            asked[resource] = before - rate if users else 0.0  # so that rounding does not pile up
-            if users and before > most[resource] and not self._beside_reserved(resource):
-                self._settle_later(users)
+            asked[resource] = before - rate
+            if before > most[resource] and not self._beside_reserved(resource):
+                if dirty:
+                    dirty.update(users)
+                else:
+                    self._settle_later(users)
 
     def _beside_reserved(self, resource: int) -> bool:
         """Whether a resource has one user beside those that reserved their part of it, which then works with the rest.
@@ -181,7 +187,7 @@ class Fluid:
         if not self.dirty:
             heappush(self.queue, (int(self.env._now), NORMAL, next(self.number), Appointment(self._settle)))
             self.events += 1
-        self.dirty.update(dict.fromkeys(users))
+        self.dirty.update(users if isinstance(users, dict) else dict.fromkeys(users))
 
     def _settle(self, _: object) -> None:
         """Solve every component that changed."""

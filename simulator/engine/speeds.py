@@ -32,17 +32,24 @@ class Speeds:
         self.solver = solver
         self.needs: dict[tuple[Use, ...], Needs] = {}
         """What phases use; numbered in the order of appearance."""
+        self._seen: dict[int, Needs] = {}
+        """The same by the identity of what is used, as many uses take long to hash."""
         self.known: dict[tuple[int, ...], Sequence[float]] = {}
         """Speeds by the numbers of the phases of a component; void when a capacity changes."""
 
     def phases(self, activity: Activity) -> tuple[Phase, ...]:
         """The phases of an activity, with their numbers."""
+        if not activity.then:
+            return (self._phase(activity),)
         return tuple(self._phase(part) for part in activity.phases)
 
     def _phase(self, activity: Activity) -> Phase:
-        needs = self.needs.get(activity.uses)
-        if needs is None:
-            needs = self.needs[activity.uses] = _needs(activity.uses, len(self.needs))
+        uses = activity.uses
+        needs = self._seen.get(id(uses))
+        if needs is None or needs.uses is not uses:
+            needs = self.needs.get(uses)
+            if needs is None:
+                needs = self.needs[uses] = self._seen[id(uses)] = _needs(uses, len(self.needs))
         return Phase(int(activity.latency), int(activity.work), needs)
 
     def of(self, component: list[Running], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:

@@ -157,7 +157,7 @@ def _run(
     site = Site(scenario.cluster, scenario.seed)
     served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap, workload=workload)
     for replica in served.replicas if silent and served.operations is None else ():
-        replica.record.silent = True  # operations look at how busy replicas are
+        replica.be_silent()  # operations look at how busy replicas are
     sending = senders(served) if share_links and (not _alone(served) or served.links is not None) else {}
     for here, capacity in sending.values():
         meet(here, capacity.tolist())

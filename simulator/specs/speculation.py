@@ -53,6 +53,8 @@ class Speculation(Spec):
 
     def length(self, sequences: int) -> int:
         """Tokens that are drafted for each of so many sequences."""
+        if not self.by_load:
+            return self.draft_length
         return next((part.draft_length for part in self.by_load if sequences <= part.sequences), self.draft_length)
 
     def passes(self, length: int) -> int:

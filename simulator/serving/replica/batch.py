@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.serving.policies.base import NOTHING, Chunks
 from simulator.serving.policies.view import view
+from simulator.serving.replica import in_step
 from simulator.serving.replica.decodes import Decodes
 from simulator.serving.replica.fast_forward import DecodeLine, Stretch
 from simulator.serving.replica.plain import is_plain, run
@@ -92,6 +93,7 @@ class Batch:
         "closed",
         "decodes",
         "held",
+        "in_step",
         "line",
         "partial",
         "plain",
@@ -124,6 +126,8 @@ class Batch:
         self.appointment: Appointment | None = None
         self.plain: bool | None = None
         """Whether nothing but prompts and decodes takes time; None before it first runs."""
+        self.in_step = False
+        """Whether stays of nothing but decodes are begun and ended in one go."""
         self.view = view(self)
         """What the policy sees."""
 
@@ -161,7 +165,10 @@ class Batch:
         if loads is not None and loads.holds():
             return
         agenda = self.agenda
-        self._complete(agenda.now)
+        if self.in_step and not self.work.chunks:
+            in_step.complete(self, agenda.now)
+        else:
+            self._complete(agenda.now)
         if not agenda.queue or agenda.queue[0][0] > agenda.now:  # `alone`, without the call
             self.begin(None)
         else:
@@ -172,10 +179,10 @@ class Batch:
         if appointment is not None and appointment is not self.appointment:
             return
         if self.plain is None:
-            self.plain = is_plain(self)
+            self.plain, self.in_step = is_plain(self), in_step.decodes_in_step(self)
         if self.plain:
             run(self, ended=False)
-        else:
+        elif not (self.in_step and in_step.begin(self, self.agenda.now)):
             self.begin_any(self.agenda.now)
 
     def begin_any(self, now: int) -> None:
@@ -306,7 +313,7 @@ class Batch:
                 if stretch.count > 1 and replica.group is None:
                     span = stretch.lasts(stretch.count)
         if replica.group is not None:
-            replica.group.enter(self, span, *self.rows())
+            replica.group.enter(self, span, *self.rows(), self.least())
             return
         self.schedule_end(now + span)
         if replica.weight_loads is not None:
@@ -411,7 +418,8 @@ class Batch:
                 count = min(count, short // growth + 1)
         elif count > 1:
             later = decodes.later(count)
-            count = int(np.searchsorted(later, room, side="right"))
+            if later[-1] > room:
+                count = int(np.searchsorted(later, room, side="right"))
         if count <= 1:
             return
         grown = decodes.grown(count)
@@ -422,7 +430,8 @@ class Batch:
         if short:
             self.stretch.growth = 0
         if self.speculates and count > 1:
-            self.stretch.bend(np.maximum(self.line.slope * later[:count] - short, 0))
+            more = self.line.slope * later[:count]
+            self.stretch.bend(np.maximum(more - short, 0) if short else more)
 
     def cut(self, begun: bool = False) -> None:
         """Something came: end the stretch at the first boundary from now on, or after now where all that begins in

@@ -32,6 +32,7 @@ class Decodes:
         "over",
         "rows",
         "shared_prefixes",
+        "short_looks",
     )
 
     def __init__(self, blocks: Blocks, grows: bool, shared_tokens: int) -> None:
@@ -60,6 +61,9 @@ class Decodes:
         """When members got their last token, those in `fresh` apart."""
         self.fresh: list[int] = []
         """Last tokens of members that joined since."""
+        self.short_looks = False
+        """Whether only few iterations are looked at where members come and go: a stretch may then end before anything
+        changes, which rows of iterations say."""
 
     def join(self, request: int, since: int) -> None:
         """A request, whose last token came out at `since`, decodes from the next iteration on."""

@@ -26,7 +26,6 @@ class Stretch:
         self.more: Ints | None = None
         """Ticks by which each is longer than the first; None where they grow by the same each time."""
         self._ends: Ints | None = None
-        """Ticks from the start to the end of each, of the former."""
         self.count = 0
         """Iterations; 0 while idle."""
         self.first = self.growth = self.start = 0
@@ -38,7 +37,13 @@ class Stretch:
 
     def bend(self, more: "Ints") -> None:
         """Iterations are longer than the first by these ticks."""
-        self.growth, self.more, self._ends = 0, more, np.cumsum(self.first + more)
+        self.growth, self.more, self._ends = 0, more, None
+
+    def _bent(self, more: "Ints") -> "Ints":
+        """Ticks from the start to the end of each, where they are longer by these."""
+        if self._ends is None:
+            self._ends = np.cumsum(self.first + more)
+        return self._ends
 
     def nth(self, number: int) -> int:
         """Ticks of the iteration of that number, from 0."""
@@ -46,15 +51,15 @@ class Stretch:
 
     def lasts(self, count: int) -> int:
         """Ticks of that many iterations in a row."""
-        if self._ends is not None:
-            return int(self._ends[count - 1]) if count else 0
+        if self.more is not None:
+            return int(self._bent(self.more)[count - 1]) if count else 0
         return count * self.first + self.growth * (count * (count - 1) // 2)
 
     def done_by(self, now: int) -> int:
         """Iterations whose end is before or at `now`, at least 0."""
         elapsed, first, growth = now - self.start, self.first, self.growth
-        if self._ends is not None:
-            return min(self.count, int(np.searchsorted(self._ends, elapsed, side="right")))
+        if self.more is not None:
+            return min(self.count, int(np.searchsorted(self._bent(self.more), elapsed, side="right")))
         if not growth:
             return min(self.count, elapsed // first)
         middle = 2 * first - growth

@@ -105,22 +105,26 @@ class Lockstep:
         self._first, self._rows, self._sampled, self._least = ([0] * count for _ in range(4))
         """Ticks of own work in the first iteration of a stay; rows, and those of them that give a token; ticks that the
         host of each works on an iteration beside the device."""
+        self._same: tuple[tuple[int, int], int, int, int] | None = None
+        """What `_joint` has found; None where a member has come or gone since."""
+        self._saves = members[0].stages.costs[0].overlap is not None
+        """Whether iterations are shorter than their operations one by one."""
         self._sums = [0, 0]
         """Rows of all, and those of them that give a token, as they are now."""
         self._more: Ints | None = None
-        """Ticks by which own work is longer beside its growth, by iteration (modulo the length) and member; None where
+        """Ticks by which own work is longer beside its growth, by member and iteration (modulo the length); None where
         none ever is."""
         self._since, self._until = [0] * count, [0] * count
         """First and last iteration of a stay."""
-        self._due: dict[int, set[int]] = {}
+        self._due: dict[int, list[int]] = {}
         """Members whose stay ends with an iteration to come, unless their `_until` says another."""
         for member in members:
             member.group = self
             member.stays, member.fast_forwards = member.fast_forwards, False
 
-    def enter(self, batch: "Batch", own: int, rows: int, sampled: int) -> None:
+    def enter(self, batch: "Batch", own: int, rows: int, sampled: int, least: int) -> None:
         """A batch begins iterations of so many rows, of which `sampled` give a token: as many as its stretch counts,
-        the first with so many ticks of work of its own."""
+        the first with so many ticks of work of its own, beside which its host works `least`."""
         self._settle_soon()
         seat, count = self._seats[batch.replica], batch.stretch.count
         self._present += not self._here[seat]
@@ -128,9 +132,9 @@ class Lockstep:
         self._own[seat] = self._first[seat] = own
         self._growth[seat] = batch.stretch.growth
         self._work_on(seat, rows, sampled)
-        self._least[seat] = batch.least()
+        self._least[seat] = least
         if self._more is not None:
-            self._more[:, seat] = 0
+            self._more[seat] = 0
         if batch.stretch.more is not None:
             self._bend(seat, batch.stretch.more[:count])
         self._since[seat], last = self.number + 1, self.number + count
@@ -140,22 +144,31 @@ class Lockstep:
         """A member has so many rows now, of which `sampled` give a token."""
         self._sums[0] += rows - self._rows[seat]
         self._sums[1] += sampled - self._sampled[seat]
-        self._rows[seat], self._sampled[seat] = rows, sampled
+        self._rows[seat], self._sampled[seat], self._same = rows, sampled, None
 
     def _bend(self, seat: int, more: Ints) -> None:
         """Own work in the next iterations is longer by these ticks."""
-        if self._more is None or len(self._more) < len(more):
-            wider = np.zeros((max(len(more), LEAST_AHEAD), len(self.members)), np.int64)
+        count, first = len(more), self.number + 1
+        if self._more is None or self._more.shape[1] < count:
+            wider = np.zeros((len(self.members), max(count, LEAST_AHEAD)), np.int64)
             if self._more is not None:
-                next_ones = np.arange(self.number + 1, self.number + 1 + len(self._more))
-                wider[next_ones % len(wider)] = self._more[next_ones % len(self._more)]
+                next_ones = np.arange(first, first + self._more.shape[1])
+                wider[:, next_ones % wider.shape[1]] = self._more[:, next_ones % self._more.shape[1]]
             self._more = wider
-        self._more[np.arange(self.number + 1, self.number + 1 + len(more)) % len(self._more), seat] = more
+        own = self._more[seat]
+        start = first % len(own)
+        there = min(count, len(own) - start)  # of those that go round, the rest begins again
+        own[start : start + there] = more[:there]
+        own[: count - there] = more[there:]
 
     def _end_with(self, seat: int, number: int) -> None:
         """The stay of a member ends with the iteration of that number."""
         self._until[seat] = number
-        self._due.setdefault(number, set()).add(seat)
+        due = self._due.get(number)
+        if due is None:
+            self._due[number] = [seat]
+        else:
+            due.append(seat)
 
     def admits(self, every: int, wait: int) -> bool:
         """Whether prompts may join the iteration that begins in this instant: where a member has no sequences that
@@ -190,28 +203,39 @@ class Lockstep:
         return len(self.members) * self._stages[0].costs[0].captured(most)
 
     def _settle(self, _: object) -> None:
-        """All that begin have: the longest decides, and the rows of all are worked on together."""
+        """All that begin have: iterations follow each other until the stay of a member ends or something is due."""
         self._settling = False
         if not self._present:  # all were lost in this instant
             return
+        agenda = self.agenda
+        while self._follows():
+            agenda.skip_to(self.end)
+        if len(self._ending) < self._present:
+            self._tick = agenda.at(self.end, self._over)
+        if self.wires is not None:
+            self.wires.enter()
+
+    def _follows(self) -> bool:
+        """Begin an iteration: the longest decides, and the rows of all are worked on together. Whether the next one
+        follows it without an appointment, as all stay and nothing else is due before it, nor shares its links."""
         number = self.number = self.number + 1
-        own = self._own if self._more is None else self._own + self._more[number % len(self._more)]
+        own = self._own if self._more is None else self._own + self._more[:, number % self._more.shape[1]]
         slowest = int(own.argmax())
         longest, work = int(own[slowest]), self.members[slowest].batches[0].work
-        most = max(self._rows)
-        shared = self.rows = self._shared(most), self._sums[1]
-        cost = self._stages[0].costs[0]
-        saved = cost.saved(self._rows[slowest], work.attention, shared[0], work.reading)
-        sent = cost.exchanged(most, shared[0])
-        span = longest + cost.together(*shared) + sent - saved
-        least = max(self._least)
+        shared, joint, sent, least = self._same or self._joint()
+        span = longest + joint
+        if self._saves:
+            saved = self._stages[0].costs[0].saved(self._rows[slowest], work.attention, shared[0], work.reading)
+            span -= saved
+        else:
+            saved = 0
         if least > span:  # what they wait for their hosts counts as waiting for each other
             longest, span = longest + least - span, least
-        now = self.agenda.now
+        now, due = self.agenda.now, self._due.pop(number, None)
         end = self.end = now + span
         self.log.frombytes(_packed(now, end, span, longest, *shared, sent, saved))
-        until, due = self._until, self._due.pop(number, ())
-        ending = sorted(seat for seat in due if until[seat] == number and self._here[seat])
+        until, queue = self._until, self.agenda.queue
+        ending = () if due is None else sorted({seat for seat in due if until[seat] == number and self._here[seat]})
         self._ending = [self.members[seat].batches[0] for seat in ending]
         for seat, batch in zip(ending, self._ending, strict=True):
             if not self._whole[seat]:
@@ -220,14 +244,25 @@ class Lockstep:
                 batch.replica.record.saved += saved
             batch.schedule_end(end)
         self._own += self._growth
-        self._tick = self.agenda.at(end, self._over) if len(ending) < self._present else None
-        if self.wires is not None:
-            self.wires.enter()
+        return not ending and (not queue or queue[0][0] > end) and (self.wires is None or not self.wires.contended())
+
+    def _joint(self) -> tuple[tuple[int, int], int, int, int]:
+        """What does not change while all stay: (rows that experts work on, those of all that give a token), ticks of
+        what all do together, those of sending rows among them, and the least ticks of an iteration."""
+        most, cost = max(self._rows), self._stages[0].costs[0]
+        shared = self.rows = self._shared(most), self._sums[1]
+        sent = cost.exchanged(most, shared[0])
+        self._same = shared, cost.together(*shared) + sent, sent, max(self._least)
+        return self._same
 
     def _over(self, appointment: object) -> None:
         """An iteration is over, and some stay for the next."""
-        if appointment is self._tick:
-            self._tick = None
+        if appointment is not self._tick:
+            return
+        self._tick = None
+        if self.agenda.alone() and not self._settling:  # nothing else begins in this instant
+            self._settle(None)
+        else:
             self._settle_soon()
 
     # Stays ------------------------------------------------------------------------------------------------------------
@@ -269,7 +304,7 @@ class Lockstep:
         self._own[seat], self._growth[seat], self._least[seat] = ABSENT, 0, 0
         self._work_on(seat, 0, 0)
         if batch.stretch.more is not None and self._more is not None:
-            self._more[:, seat] = 0
+            self._more[seat] = 0
         if not self._whole[seat]:
             return None
         self._whole[seat] = False

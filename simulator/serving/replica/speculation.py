@@ -24,6 +24,8 @@ FEW = 16
 """Sequences that there is room for at first."""
 AHEAD = 128
 """Iterations that are looked at together, at most."""
+LEAST_AHEAD = 8
+"""Iterations that are looked at together, at least, where members come and go; else twice those of the last stay."""
 
 
 class Yields:
@@ -38,6 +40,16 @@ class Yields:
         """Tokens of all entries before each, by draft length; as many more as are looked at together."""
         self.means = {length: float(table[TURNS]) / TURNS for length, table in self.tables.items()}
         """Tokens of an entry on average."""
+        self.largest = {length: int(np.diff(table).max()) for length, table in self.tables.items()}
+        """The most tokens of an entry."""
+        self._drafts: dict[int, tuple[int, int]] = {}
+
+    def drafts(self, sequences: int) -> tuple[int, int]:
+        """(tokens that are drafted, rows that are verified) for each of so many sequences."""
+        found = self._drafts.get(sequences)
+        if found is None:
+            found = self._drafts[sequences] = self.spec.length(sequences), self.spec.rows(sequences)
+        return found
 
     def place(self, request: int, done: int) -> int:
         """Where in the table a request begins that has so many tokens already."""
@@ -63,37 +75,50 @@ def _table(spec: Speculation, length: int, order: Ints | None) -> Ints:
 
 
 class _Ahead:
-    """Iterations to come while members stay: as many as until the first is done, or `AHEAD`."""
+    """Iterations to come while members stay: as many as until the first is done, or `most`."""
 
     __slots__ = ("count", "done", "held", "out", "tokens")
 
-    def __init__(self, taken: Ints, table: Ints, rows: int, size: int, mean: float) -> None:
+    def __init__(self, taken: Ints, table: Ints, rows: int, size: int, mean: float, largest: int, most: int) -> None:
         """Of members with columns as `SpeculatingDecodes` has them; `size` is that of blocks, 0 where none are taken.
-        `table` is one of `Yields`, `mean` what it gives on average."""
+        `table` is one of `Yields`, `mean` what it gives on average and `largest` what it gives at most."""
         cached, left, held, place = taken
-        count = max(min(int(left.min() / mean * 1.2) + 3, AHEAD), 1)
-        so_far = table[place[:, None] + np.arange(count + 1)] - table[place][:, None]
-        tokens: Ints = np.minimum(so_far, left[:, None])
-        over = (tokens[:, 1:] == left[:, None]).any(axis=0)
-        self.done = bool(over.any())
+        least = int(np.minimum.reduce(left))
+        count = max(min(int(least / mean * 1.2) + 3, most), 1)
+        tokens: Ints = table[place + np.arange(count + 1)[:, None]]
+        tokens -= tokens[0].copy()
+        self.done = False
         """Whether members are done after the last of these iterations."""
-        self.count = int(over.argmax()) + 1 if self.done else count
+        if least <= count * largest:  # some may be done
+            near = (left <= count * largest).nonzero()[0]
+            over = np.logical_or.reduce(tokens[1:, near] >= left[near], axis=1)
+            first = int(over.argmax())
+            self.done = bool(over[first])
+            if self.done:
+                count = first + 1
+                tokens = tokens[: count + 1]
+                tokens[-1, near] = np.minimum(tokens[-1, near], left[near])
+        self.count = count
         """How many iterations."""
-        self.tokens = tokens[:, : self.count + 1]
-        """Tokens of each member before each iteration, shape (n, count + 1)."""
-        self.out: Ints = self.tokens.sum(axis=0)
+        self.tokens = tokens
+        """Tokens of each member before each iteration, shape (count + 1, n)."""
+        self.out: Ints = np.add.reduce(tokens, axis=1)
         """Tokens of all before each iteration, shape (count + 1,)."""
-        self.held: Ints = np.full(self.count + 1, held.sum())
+        self.held: Ints = np.empty(count + 1, np.int64)
         """Blocks of all before the first iteration and in each, shape (count + 1,)."""
+        self.held[0] = np.add.reduce(held)
         if size:
-            wanted = -(-(cached[:, None] + self.tokens[:, :-1] + rows) // size)
-            self.held[1:] = np.maximum(wanted, held[:, None]).sum(axis=0)
+            wanted = tokens[:-1] + (cached + (rows + size - 1))
+            wanted //= size
+            np.add.reduce(np.maximum(wanted, held, out=wanted), axis=1, out=self.held[1:])
+        else:
+            self.held[1:] = self.held[0]
 
 
 class SpeculatingDecodes(Decodes):
     """Members of a batch, one by one in columns."""
 
-    __slots__ = ("_ahead", "_passed", "_requests", "_rows", "_taken", "produced", "yields")
+    __slots__ = ("_ahead", "_look", "_passed", "_requests", "_rows", "_taken", "produced", "yields")
 
     def __init__(self, blocks: Blocks, grows: bool, shared_tokens: int, yields: Yields) -> None:
         """None."""
@@ -112,6 +137,8 @@ class SpeculatingDecodes(Decodes):
         """Iterations that were looked at; None where members came or went since."""
         self._passed = 0
         """How many of them are over."""
+        self._look = AHEAD
+        """How many to look at next."""
 
     def join(self, request: int, since: int) -> None:
         """A request, whose last token came out at `since`, decodes from the next iteration on."""
@@ -152,7 +179,7 @@ class SpeculatingDecodes(Decodes):
         self._settle()
         if not ahead.done:
             return []
-        done = sorted(self._requests[column] for column in np.flatnonzero(self._taken[1, : self.n] == 0).tolist())
+        done = sorted(self._requests[column] for column in (self._taken[1, : self.n] == 0).nonzero()[0].tolist())
         for request in done:
             del self.members[request]
         return done
@@ -224,12 +251,12 @@ class SpeculatingDecodes(Decodes):
     def _looked(self) -> _Ahead:
         """Iterations to come, with at least one that is not over."""
         if self._ahead is None:
-            spec, n = self.yields.spec, self.n
-            length = spec.length(n)
+            yields, n = self.yields, self.n
+            length, rows = yields.drafts(n)
             size = self.blocks.size if self.grows else 0
-            self._ahead = _Ahead(
-                self._taken[:, :n], self.yields.tables[length], spec.rows(n), size, self.yields.means[length]
-            )
+            look = self._look if self.short_looks else AHEAD
+            table = yields.tables[length], rows, size, yields.means[length], yields.largest[length]
+            self._ahead = _Ahead(self._taken[:, :n], *table, look)
         return self._ahead
 
     def _settle(self) -> None:
@@ -238,11 +265,12 @@ class SpeculatingDecodes(Decodes):
         self._ahead, self._passed = None, 0
         if ahead is None or not passed:
             return
-        cached, left, held, place = self._taken[:, : len(ahead.tokens)]
-        tokens = ahead.tokens[:, passed]
+        self._look = min(max(2 * passed, LEAST_AHEAD), AHEAD)
+        tokens = ahead.tokens[passed]
+        cached, left, held, place = self._taken[:, : len(tokens)]
         if self.grows:
-            size, rows = self.blocks.size, self.yields.spec.rows(len(tokens))
-            np.maximum(held, -(-(cached + ahead.tokens[:, passed - 1] + rows) // size), out=held)
+            size, (_, rows) = self.blocks.size, self.yields.drafts(len(tokens))
+            np.maximum(held, (ahead.tokens[passed - 1] + cached + (rows + size - 1)) // size, out=held)
         cached += tokens
         left -= tokens
         place += passed

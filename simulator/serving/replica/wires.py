@@ -119,24 +119,25 @@ class GroupWires(MovingWires):
         super().__init__(group.agenda, moves, job)
         self.group = group
 
+    @property
+    def active(self) -> int:
+        """Whether an iteration is under way: no event says that one is over."""
+        return int(self.queue is not None or self.group.end > self.group.agenda.now)
+
+    @active.setter
+    def active(self, uses: int) -> None:
+        """What is known anyway is not kept."""
+
     def enter(self) -> None:
         """An iteration begins."""
         self.queue = None
-        self.active = 0
         super().enter()
         if self.contended():
             self.share()
-        else:
-            self.agenda.at(self.group.end, self._ended)
 
     def leave(self) -> None:
         """It is over."""
-        self.active = 0
-
-    def _ended(self, _: object) -> None:
-        """The iteration is over, unless it shares its links by now."""
-        if self.queue is None and self.group.end <= self.agenda.now:
-            self.leave()
+        self.queue = None
 
     def share(self) -> None:
         """Put what the present iteration has not moved yet on the links."""

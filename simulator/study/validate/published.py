@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,13 @@ from simulator.study.validate.exchanges import validate_exchange_line
 from simulator.study.validate.kernels import validate_kernel_line
 from simulator.study.validate.network import validate_network_line
 from simulator.study.validate.serving import validate_serving_line
+from simulator.study.validate.shares import shares
 from simulator.study.validate.training import validate_line
 
-_CHUNK = 8  # lines that a process takes at once
+
+def _all(simulate: Callable[[Line], Any], lines: Sequence[Line]) -> list[Any]:
+    """Outcomes of the rows of a share."""
+    return list(map(simulate, lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,14 @@ class Kind:
 
     def validate(self, lines: Sequence[Line], jobs: int = 1) -> list[Any]:
         """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines."""
-        return list(each(self.simulate, lines, jobs, chunk=_CHUNK))
+        if jobs < 2 or len(lines) < 2:
+            return list(map(self.simulate, lines))
+        places = shares(lines)
+        done = each(partial(_all, self.simulate), [[lines[place] for place in share] for share in places], jobs)
+        outcomes: dict[int, Any] = {}
+        for share, some in zip(places, done, strict=True):
+            outcomes.update(zip(share, some, strict=True))
+        return [outcomes[place] for place in range(len(lines))]
 
     def summary(self, outcomes: Sequence[Any], by: Sequence[str] = ("source", "device")) -> ValidationSummary:
         """Everything that validation reports about a set of rows, errors listed by some keys."""

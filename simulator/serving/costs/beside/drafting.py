@@ -31,6 +31,8 @@ from simulator.specs.speculation import Speculation
 
 Kinds = tuple[tuple[LayerKind, int], ...]
 """(kind, layers) of what drafts."""
+REMEMBERED = 1 << 15
+"""Iterations whose ticks are kept."""
 
 
 @dataclass(slots=True)
@@ -51,9 +53,20 @@ class Drafting:
     _head: dict[int, int] = field(default_factory=dict)
     _common: dict[int, int] = field(default_factory=dict)
     _exchanges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    _ticks: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _together: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _exchanged: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def ticks(self, rows: int, sequences: int, decoding: int) -> int:
         """Ticks of an iteration of so many rows after which `sequences` draft, `decoding` of which were verified."""
+        known = self._ticks.get((rows, sequences, decoding))
+        if known is None:
+            known = self._iteration(rows, sequences, decoding)
+            _remember(self._ticks, (rows, sequences, decoding), known)
+        return known
+
+    def _iteration(self, rows: int, sequences: int, decoding: int) -> int:
+        """Ticks of `ticks`, which are not known yet."""
         length = self.spec.length(decoding)
         if not length or self.head is None:
             return 0
@@ -68,14 +81,28 @@ class Drafting:
         """Ticks of the experts of all passes for the rows of all replicas in step, `sampled` of which are verified."""
         if self.common is None:
             return 0
-        passes = self.spec.passes(self.spec.draft_length)
-        further = (passes - 1) * _known(self._common, self.common, self._drafted(sampled))
-        return _known(self._common, self.common, rows) + further
+        known = self._together.get((rows, sampled))
+        if known is None:
+            passes = self.spec.passes(self.spec.draft_length)
+            further = (passes - 1) * _known(self._common, self.common, self._drafted(sampled))
+            known = _known(self._common, self.common, rows) + further
+            _remember(self._together, (rows, sampled), known)
+        return known
 
     def exchanged(self, most: int, rows: int) -> int:
         """Ticks of sending the rows of all passes to their experts and back: of the rank with `most` rows, and of all
         ranks together."""
-        if self.exchanges is None or not self.spec.draft_length:
+        if self.exchanges is None:
+            return 0
+        known = self._exchanged.get((most, rows))
+        if known is None:
+            known = self._sent_by_all(most, rows)
+            _remember(self._exchanged, (most, rows), known)
+        return known
+
+    def _sent_by_all(self, most: int, rows: int) -> int:
+        """Ticks of `exchanged`, which are not known yet."""
+        if not self.spec.draft_length:
             return 0
         passes = self.spec.passes(self.spec.draft_length)
         further = (passes - 1) * self._sent(self._drafted(most), self._drafted(rows))
@@ -101,6 +128,13 @@ class Drafting:
     def prompts(self, pieces: Iterable[tuple[int, int]]) -> int:
         """Ticks of the attention of chunks of prompts, each (tokens, cached tokens before them)."""
         return 0 if self.attention is None else self.attention.prompts(pieces)
+
+
+def _remember(found: dict[tuple[int, ...], int], key: tuple[int, ...], ticks: int) -> None:
+    """Keep the ticks of an iteration, all of them forgotten where there are too many."""
+    if len(found) >= REMEMBERED:
+        found.clear()
+    found[key] = ticks
 
 
 def _known(found: dict[int, int], cost: RowCosts, count: int) -> int:

@@ -72,6 +72,7 @@ def test_a_silent_run_tells_requests_the_same_times(layout: str, more: tuple[str
     loud, silent = run_serving(scenario), run_serving(scenario, silent=True)
     assert silent.ledger == loud.ledger
     assert not any(replica.record.log for replica in silent.replicas)
+    assert all(batch.decodes.short_looks for replica in silent.replicas for batch in replica.batches)
     assert all(replica.record.log for replica in loud.replicas)
 
 

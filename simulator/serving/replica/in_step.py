@@ -1,0 +1,79 @@
+"""Stays of replicas in step that only decode, each in one go.
+
+`Batch.begin_any` asks for everything that a replica may have. Here is the same, to the tick, for a member of a group
+that has sequences which decode, nothing that waits and no prompt under way, and neither tiers, adapters, training,
+weights that come over links, static batches nor work that overlaps. What is rare is left to the batch.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.serving.replica.batch import Batch
+
+
+def decodes_in_step(batch: "Batch") -> bool:
+    """Whether a batch of nothing but decodes takes the short way, as its replica stands when it first runs."""
+    replica = batch.replica
+    stages, cost = replica.stages, replica.stages.costs[0]
+    beside = (
+        (replica.wires, stages.wires, replica.loads, replica.adapters, replica.finetuning, replica.weight_loads),
+        (batch.decodes.shared_prefixes, cost.overlap),
+    )
+    return (
+        replica.group is not None
+        and not (stages.turns or replica.policy.static_batch)
+        and all(one is None for some in beside for one in some)
+    )
+
+
+def begin(batch: "Batch", now: int) -> bool:
+    """Begin a stay now, or stand by; False, with nothing done, where this is left to `Batch.begin_any`."""
+    replica, decodes, work = batch.replica, batch.decodes, batch.work
+    group, queue, blocks, intake = replica.group, replica.queue, replica.blocks, replica.intake
+    assert group is not None
+    if group.late is not None or now < group.end or work.chunks or queue.waiting or queue.swapped or batch.partial:
+        return False
+    if intake is not None and intake.unseen:
+        return False
+    if queue.ready:
+        replica.admit_transferred(batch)
+    n = decodes.n
+    need = decodes.need() if n else 0
+    if not n or need > blocks.free:
+        return False
+    batch.closed = batch.blocked = batch.held = False
+    cost, line, stretch = replica.stages.costs[0], batch.line, batch.stretch
+    work.decoding, work.queued, work.short = True, 0, 0
+    stretch.begin(now)
+    work.used = blocks.memory.blocks - blocks.free
+    if need:
+        blocks.take(need)
+    context = decodes.context
+    if n == line.sequences and context <= line.limit:  # as in the stay before
+        ticks = line.base + line.slope * context
+    else:
+        ticks = line.at(cost, n, context)
+    rows = cost.verified(n)
+    ticks += cost.rows(rows, rows) + cost.host(n)
+    if cost.drafting is not None:
+        work.drafts = replica.stages.drafts(batch, n)
+        ticks += work.drafts
+    stretch.first, stretch.growth = ticks, 0 if batch.speculates else line.slope * n
+    if replica.stays:
+        batch.fast_forward(need)
+    group.enter(batch, ticks, rows, rows, cost.least(n, rows))
+    return True
+
+
+def complete(batch: "Batch", now: int) -> None:
+    """A stay of nothing but decodes is over: it is written down, tokens are out, requests finish."""
+    replica, stretch = batch.replica, batch.stretch
+    assert replica.group is not None
+    stay = replica.group.leave(batch)
+    if stay is not None:
+        replica.record.note_stay(batch, stay)
+    elif not replica.record.silent:
+        replica.record.note(batch, now, replica.policy.grows, replica.stages.turns)
+    for request in batch.decodes.advance(stretch.count, now):
+        batch.finish(request, now)
+    stretch.count = 0
