@@ -95,7 +95,7 @@ class Plan:
         for choice in self.choices:
             for demand in choice.demands:
                 found += [choice.rows[flows // len(demand.phase.size)] for _, flows in demand.ways.on(link)]
-        return np.unique(np.concatenate(found))
+        return np.flatnonzero(np.bincount(np.concatenate(found)))
 
 
 def plan(

@@ -57,7 +57,7 @@ class Spans:
         """What `stage` numbers: `chunk` where a device class has several (interleaved schedules), else `stage`."""
         staged, stages = self.stage >= 0, int(self.stage.max(initial=0)) + 1
         owner = np.array([owner for owner, _ in self.lanes], np.int64)[self.lane[staged]]
-        owners = np.unique(owner * stages + self.stage[staged]) // stages
+        owners = np.flatnonzero(np.bincount(owner * stages + self.stage[staged])) // stages
         return "chunk" if (np.diff(owners) == 0).any() else "stage"
 
 

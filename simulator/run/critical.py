@@ -31,7 +31,7 @@ def summary(
     path = critical_path(program.tape, timeline)
     device = program.device(path)
     ticks: list[dict[str, int]] = [{} for _ in range(len(classes.costs) * job.pp)]
-    for index in np.unique(device).tolist():
+    for index in np.flatnonzero(np.bincount(device)).tolist():
         ticks[index] = busy(program, timeline, path[device == index])
     total = {part: sum(one.get(part, 0) for one in ticks) for part in dict.fromkeys([*PARTS, *chain(*ticks)])}
     total["wait"] = timeline.makespan - sum(total.values())

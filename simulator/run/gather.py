@@ -254,7 +254,7 @@ def _gaps(run: Run, chain: int, part: slice, data: slice, ticks: dict[str, int])
         ticks[STRAGGLER] = int(late.sum())
         own = communicates & ~sends
         known, gap = np.where(own, gap - late, known), gap - late
-    for content in np.unique(columns.content[cause[communicates]]).tolist():
+    for content in sorted(set(columns.content[cause[communicates]].tolist())):
         whole = int(known[communicates & (columns.content[cause] == content)].sum())
         for axis, share in by_axis(run.program.contents[content].whole, whole).items():
             ticks[axis] = ticks.get(axis, 0) + share

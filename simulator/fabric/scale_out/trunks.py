@@ -167,7 +167,7 @@ class Trunks(ScaleOut):
 
     def cards(self, rank: Ints) -> int:
         """Ports that ranks of a node share."""
-        return len(np.unique(self._place(rank)[1]))
+        return len(set(self._place(rank)[1].tolist()))
 
     def _place(self, rank: Ints) -> tuple[Ints, Ints, Ints]:
         """(node, port of the node, port of all) of ranks."""

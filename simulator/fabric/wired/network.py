@@ -227,7 +227,7 @@ class WiredNetwork(ScaleOut):
 
     def cards(self, rank: Ints) -> int:
         """Ports that ranks of a node share."""
-        return len(np.unique(self.cards_in.place(rank)[1]))
+        return len(set(self.cards_in.place(rank)[1].tolist()))
 
     def proxies(self, src: Ints, dst: Ints) -> Ints:
         """Devices on the card number of the destinations, where transfers go to these first."""

@@ -267,7 +267,7 @@ class Traffic:
                 continue
             rates = np.minimum(amount / sender.moving, limit)
             uses = tuple(Use(len(tape.capacity) + i, float(rates[i]), float(flows[i])) for i in used.tolist())
-            for before in np.unique(tape.activity[same]).tolist():
+            for before in sorted(set(tape.activity[same].tolist())):
                 own = tape.activities[before].uses if before >= 0 else ()
                 activities.append(_parts(self.program.contents[sender.content].ticks, sender.moving, own, uses))
                 found[same[tape.activity[same] == before]] = len(activities) - 1

@@ -84,7 +84,7 @@ def calibrated(
     `distances(i)` gives those of all rows from row `i`; rows with one number in `alike` have equal ones and one source.
     None with fewer than `FEWEST_SOURCES`; of fewer than `MANY_SOURCES` only the longest reach is tried.
     """
-    if (number := len(np.unique(sources))) < FEWEST_SOURCES:
+    if (number := len(set(sources.tolist()))) < FEWEST_SOURCES:
         return None
     best: tuple[float, Widening] | None = None
     alike = np.arange(len(residuals)) if alike is None else alike

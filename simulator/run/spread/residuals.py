@@ -43,7 +43,7 @@ class Residuals:
         low, high = widened(quantiles(self.residuals[here], far, sources, self.widening.reach), self.widening)
         near = alike(own, [r for r in self.rows if r.source != but])
         nearest = "" if near else self._nearest(own, but)
-        return Spread(float(np.exp(low)), float(np.exp(high)), near, len(np.unique(sources)), nearest)
+        return Spread(float(np.exp(low)), float(np.exp(high)), near, len(set(sources.tolist())), nearest)
 
     def _nearest(self, own: Like, but: str) -> str:
         """In what the nearest rows differ."""
