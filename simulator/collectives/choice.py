@@ -188,9 +188,12 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
     # What a library has for large machines may not apply to a small group: direct transfers and rings always do.
     fallback = "ring" if operation in _RINGS else "direct"
     # A shift is made of sends: it is done as they are where a library has nothing of its own.
-    named = "send" if operation.startswith("shift") and "shift" not in profile.algorithms else operation
+    base = operation.partition(":")[0]
+    named = "send" if base == "shift" and "shift" not in profile.algorithms else base
     own: tuple[str, ...] = profile.algorithms.get(named, ())  # type: ignore[call-overload]
-    if own and (operation in _EXCHANGED or (profile.environment is not None and operation in RESTRICTED)):
+    # A device that receives while it sends is slower than one that does either: what only sends is no way out.
+    alone = operation in _EXCHANGED or named == "shift"
+    if own and (alone or (profile.environment is not None and operation in RESTRICTED)):
         return own
     return own if fallback in own else (*own, fallback)
 

@@ -81,15 +81,30 @@ def without_sources(rows: pd.DataFrame, profile: CollectiveProfile, asked: Asked
 
 def typical(profile: CollectiveProfile) -> dict[str, float]:
     """The measured figures as the medians of other shipped profiles, which have not seen this one's rows; the middle of
-    what is searched where no other profile has them."""
+    what is searched where no other profile has them.
+
+    What others took over from this one is left out. Fills are compared as a whole: a large fraction belongs to few
+    bytes, so the median is that of what a long message loses.
+    """
+    own, wanted = figures_of(profile)
     others = [load_spec(CollectiveProfile, name) for name in names(CollectiveProfile)]
-    known = [figures_of(other)[0] for other in others if other.name != profile.name]
-    found = {}
-    for path in figures_of(profile)[1]:
-        values = [each[path] for each in known if each.get(path, 0.0) > 0]
+    known = [_whole(figures_of(other)[0]) for other in others if other.name != profile.name]
+    mine, found = _whole(own), {}
+    for path in wanted:
+        values = [each[path] for each in known if each.get(path, 0.0) > 0 and each[path] != mine[path]]
         low, high = BOUNDS[path.rsplit(".", 1)[-1]]
         found[path] = float(np.median(values)) if values else float(np.sqrt(low * high))
+    for path in [path for path in found if path.endswith(".fraction")]:
+        size = path.replace(".fraction", ".bytes")
+        lost = [each[size] * each[path] for each in known if path in each and each[path] != mine[path]]
+        if size in found and lost:
+            found[size] = float(np.clip(np.median(lost) / found[path], *BOUNDS["bytes"]))
     return found
+
+
+def _whole(figures: dict[str, float]) -> dict[str, float]:
+    """Figures with those that stand for nothing left out."""
+    return {path: value for path, value in figures.items() if value > 1e-12}
 
 
 _UNITS = {

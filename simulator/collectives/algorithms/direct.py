@@ -20,6 +20,12 @@ def send(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     return direct(operation, layout) if operation.partition(":")[0] in ("send", "shift") else None
 
 
+@ALGORITHMS.add("shift")
+def shift(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
+    """Shifts alone, so that a profile can tell a device that sends while it receives from one that only sends."""
+    return direct(operation, layout) if operation.startswith("shift") else None
+
+
 @ALGORITHMS.add("direct")
 def direct(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All operations."""

@@ -58,3 +58,17 @@ def test_layouts_that_share_links_are_chosen_for_together() -> None:
             for name in ("ring/quick", "ring/wide")
         ]
         assert taken == min(forced)
+
+
+def test_a_shift_takes_its_own_rate_where_a_library_has_one() -> None:
+    """Eight A100 that pass 512 MB on while as much comes in: 193 of 300 GB/s (li-plus/playground, cuda/nccl.md)."""
+    fabric, library = build(cluster()), load_spec(CollectiveProfile, "nccl-a100")
+    for operation in ("shift", "shift:3"):
+        passed = collectives.cost_of(operation, range(8), 512 * 2.0**20, fabric, library)
+        assert passed.algorithms == ("shift/send and receive",)
+        assert 512 * 2.0**20 / (passed.slowest / 1e12) == pytest.approx(193e9, rel=0.03)
+    one_way = collectives.cost_of("send", [0, 1], 512 * 2.0**20, fabric, library)
+    assert one_way.slowest < passed.slowest
+    assert collectives.cost_of(
+        "shift", range(8), 1e8, fabric, load_spec(CollectiveProfile, "nccl-h100")
+    ).algorithms != ("shift/send and receive",)
