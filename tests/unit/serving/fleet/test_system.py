@@ -13,7 +13,8 @@ from simulator.results.result import Result, Service
 from simulator.results.serving.service import REJECTED
 from simulator.run.serve import serve
 from simulator.run.service import saturated
-from simulator.serving.fleet.system import LONGEST, resolve
+from simulator.serving.fleet.encoders import LONGEST
+from simulator.serving.fleet.system import resolve
 from simulator.specs import load_scenario
 from tests import services
 
