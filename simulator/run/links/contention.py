@@ -331,7 +331,7 @@ def _kinds_of_groups(priced: Priced, kind: Ints) -> Ints:
             for hop in demand.ways.hops:
                 seen = np.flatnonzero(kind[hop.link] >= 0)
                 group = choice.rows[hop.flows(seen) // len(demand.phase.size)]
-                for row, number in np.unique(np.stack([group, kind[hop.link[seen]]]), axis=1).T.tolist():
+                for row, number in set(zip(group.tolist(), kind[hop.link[seen]].tolist(), strict=True)):
                     on[row].add(number)
         for row, kinds in on.items():
             found[row] = known.setdefault(frozenset(kinds), len(known))
