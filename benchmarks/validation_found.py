@@ -25,8 +25,9 @@ from simulator.study.validate.serving import ServingOutcome
 ROWS = "workloads/measurements/serving_found.jsonl"
 FIRST = Path(__file__).with_name("found_first.json")
 BEGIN, END = "<!-- found: written by benchmarks/validation_found.py -->", "<!-- end of found -->"
+FIGURES = "mean | median | signed | TTFT median"
 HEAD = [
-    "| | rows | as found: simulated | mean | median | signed | TTFT median | now: simulated | mean | median | signed | TTFT median |",
+    f"| | rows | as found: simulated | {FIGURES} | now: simulated | {FIGURES} |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
 ]
 KEYS = ("source", "device", "stack")

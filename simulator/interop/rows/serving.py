@@ -520,6 +520,9 @@ def _batching(
         )
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
+    if stack_name in V1 and most is None and tokens is None and said == Told():
+        most, tokens = _defaults(row, stack_name)
+        assumed.append(f"at most {most:,} sequences and {tokens:,} tokens an iteration, the defaults of device and use")
     if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
         ranks = 1 if row.kind == APART else _spread(row).get("attention_dp") or 1
         tokens, most = said.limits(row.concurrency, row.input_len, 1 if drafts is None else drafts.most_rows, ranks)
@@ -534,3 +537,23 @@ def _batching(
         balance_iterations=said.balance_iterations or 0,
         balance_wait=said.balance_wait or 0,
     )
+
+
+V1 = ("vllm", "vllm-async")
+"""Stacks whose default limits depend on the device and on whether a server asks."""
+LARGE = 70 * 2**30
+"""Bytes of a device from which vLLM's V1 engine takes its larger limits, A100 apart (vllm/engine/arg_utils.py,
+`get_batch_defaults`, 0.9 to 0.19)."""
+
+
+def _defaults(row: ServingRow, stack_name: str) -> tuple[int, int]:
+    """(sequences, tokens of an iteration) of vLLM's V1 engine where a row states neither.
+
+    Large devices: 1,024 sequences and 16,384 tokens offline, 8,192 served; others 256, and 8,192 or 2,048.
+    """
+    name = card(row.accelerator)[0] or ""
+    large = names.cluster(row.accelerator).node.accelerator.memory.capacity.value >= LARGE and not name.startswith(
+        "a100"
+    )
+    served = row.kind in ONLINE
+    return (1024, 8192 if served else 16_384) if large else (256, 2048 if served else 8192)

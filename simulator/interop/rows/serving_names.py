@@ -94,6 +94,10 @@ LENGTHS = (
 GGUF = ("llama.cpp",)
 """Stacks that dequantise weights to 16 bits as they read them."""
 
+INC = ("optimum-habana",)
+"""Stacks of Intel's Neural Compressor, whose fp8 runs quantise the cache too (vllm docs/features/quantization/inc.md
+lists it; 768 requests of 2,176 tokens of Llama 3.1 8B fit into 128 GB in 8 bits alone)."""
+
 
 @cache
 def cluster(accelerator: str) -> Cluster:
@@ -258,7 +262,7 @@ def _cache_format(precision: dict[str, Any], stack_of: str, weights: str, plain:
         return plain
     if kv != "auto":
         return _known(kv)[0]
-    if stack_of.startswith("tensorrt-llm") and weights in ("fp8", "fp4"):
+    if (stack_of.startswith("tensorrt-llm") and weights in ("fp8", "fp4")) or (stack_of in INC and weights == "fp8"):
         assumed.append("keys and values in fp8")
         return "fp8"
     return None

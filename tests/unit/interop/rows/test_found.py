@@ -1,0 +1,73 @@
+"""Vocabulary and default limits that rows found after the fits asked for."""
+
+import json
+from typing import Any
+
+import pytest
+
+from simulator.interop.rows.jsonl import read_row
+from simulator.interop.rows.serving import ServingRow, draft_serving
+
+ROW: dict[str, Any] = {
+    "id": "row",
+    "source": "test",
+    "kind": "online_serving",
+    "model": "Llama-3.1-8B",
+    "engine": "vLLM",
+    "engine_version": "0.11.0",
+    "accelerator": "NVIDIA H100 SXM 80GB",
+    "num_accelerators": 1,
+    "precision": {"weights": "bf16"},
+    "input_len": 128,
+    "output_len": 16,
+    "request_rate_per_s": "inf",
+    "num_requests": 4,
+    "metrics": {"ttft_s": 1.0},
+}
+
+
+def drafted(**changed: Any) -> Any:
+    """The row with other keys, as a scenario."""
+    return draft_serving(read_row(ServingRow, json.loads(json.dumps(ROW | changed))))
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "kind", "limits"),
+    [
+        ("NVIDIA H100 SXM 80GB", "online_serving", (1024, 8192)),
+        ("NVIDIA H100 SXM 80GB", "offline_throughput", (1024, 16_384)),
+        ("NVIDIA A100 SXM 80GB", "online_serving", (256, 2048)),
+        ("NVIDIA RTX 4090 24GB", "offline_throughput", (256, 8192)),
+    ],
+)
+def test_limits_of_vllm_follow_device_and_use(accelerator: str, kind: str, limits: tuple[int, int]) -> None:
+    found = drafted(accelerator=accelerator, kind=kind, metrics={"ttft_s": 1.0, "output_tokens_per_s": 1.0})
+    batching = found.scenario.serving.batching
+    assert (batching.max_sequences, batching.token_budget) == limits
+    assert any("defaults of device and use" in words for words in found.assumed)
+
+
+def test_limits_that_a_row_states_stay() -> None:
+    found = drafted(max_num_seqs=64, engine_options="max-num-batched-tokens=512")
+    batching = found.scenario.serving.batching
+    assert (batching.max_sequences, batching.token_budget) == (64, 512)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "stack"),
+    [
+        ("vLLM --async-scheduling", "0.11.0", "vllm-async"),
+        ("LMDeploy (TurboMind)", "0.1.0a1", "lmdeploy"),
+        ("LMDeploy", "0.6", "vllm-v0"),
+        ("MindIE", "2.1", "vllm"),
+        ("Optimum Habana", "SynapseAI 1.18.0", "optimum-habana"),
+    ],
+)
+def test_engines_found(engine: str, version: str, stack: str) -> None:
+    assert drafted(engine=engine, engine_version=version).stack == stack
+
+
+def test_fp8_on_gaudi_keeps_the_cache_in_8_bits() -> None:
+    gaudi = {"engine": "Optimum Habana", "engine_version": "SynapseAI 1.18.0", "accelerator": "Intel Gaudi 3"}
+    assert drafted(**gaudi, precision={"weights": "fp8"}).scenario.serving.precision.kv == "fp8"
+    assert drafted(**gaudi, precision={"weights": "bf16"}).scenario.serving.precision.kv != "fp8"
