@@ -52,7 +52,7 @@ def advise(ratio: Callable[[int], float], start: int, least: int, most: int) -> 
         if min(around) < best < max(around) or best in (least, most) or best == centre:
             break
         centre = best
-    while (longest := max(tried)) < most and tried[longest] * (1 + SPARED) >= tried[best]:
+    while 0 < tried[best] <= tried[longest := max(tried)] * (1 + SPARED) and longest < most:
         steps = min(ceil(longest * sqrt(2)), most)
         tried[steps] = ratio(steps)
     points = tuple(Point(steps, tried[steps]) for steps in sorted(tried))

@@ -30,6 +30,8 @@ from simulator.training.job import Job
 DAY = 86_400
 MOST_STRIKES, HOPELESS = 200_000, 50
 """Failures after which a run is given up, and how many times as many as without them it may see at least."""
+HOPELESS_AFTER = 1000
+"""Failures after which a run is given up that has come nowhere."""
 MOST_STEPS = 10**10
 ADVICE_FAILURES, ADVICE_SAMPLES = 1000, 8
 """Failures that an interval is judged by; samples where they are bound to the run itself."""
@@ -102,6 +104,7 @@ def extended(
         return result
     machine = _machine(result, scenario, job, network, again, kept)
     given = _given(machine)
+    _check_hope(machine, given)
     advice = _advice(machine) if machine.fails and (advising or given is None) else None
     every = given if given is not None else advice.steps if advice is not None else 0
     _check_interval(machine, every)
@@ -255,6 +258,19 @@ def _recorded_mtbf_s(machine: Machine) -> float:
 
 
 # ---- what became of it -------------------------------------------------------------------------------------------
+
+
+def _check_hope(machine: Machine, given: int | None) -> None:
+    """InfeasibleError, before any interval is searched for, for a run that does not get anywhere near its end.
+
+    Its beginning is judged, with ten times the failures that it may see in all.
+    """
+    if machine.rules.goal is None or not machine.fails or machine.recorded:
+        return
+    tried = replace(machine.rules, every=given or _least(machine), most=min(HOPELESS_AFTER, machine.rules.most))
+    record = machine.live(tried, _ADVICE - 1)
+    if record.stuck and record.steps * 10 * machine.rules.most < machine.rules.goal * tried.most:
+        _check_progress(machine, [record])
 
 
 def _check_progress(machine: Machine, records: Sequence[Record]) -> None:
