@@ -57,13 +57,15 @@ from simulator.specs.libraries.collectives import (
     Environment,
     Fill,
     Occupancy,
+    Piece,
     Protocol,
     Scope,
+    Scopes,
     Wire,
 )
 from simulator.specs.libraries.tuner import Tuner, TunerLinks, TunerOption
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
-from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
+from simulator.specs.long_runs.run import Checkpoints, Evaluation, LongRun, Recovery, Samples
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
 from simulator.specs.model.vision import Vision
@@ -163,7 +165,7 @@ def scenario_specs() -> str:
         ZerothOrder,
     )
     of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora, Optimizer, *of_memory
-    of_runs = LongRun, Checkpoints, Recovery, FailureRates, Cause, Observed
+    of_runs = LongRun, Samples, Evaluation, Checkpoints, Recovery, FailureRates, Cause, Observed
     return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, *of_runs, Published)
 
 
@@ -252,8 +254,10 @@ def software_specs() -> str:
         Environment,
         Occupancy,
         Protocol,
+        Scopes,
         Scope,
         Fill,
+        Piece,
         Tuner,
         TunerLinks,
         TunerOption,

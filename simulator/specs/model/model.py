@@ -406,11 +406,11 @@ class Model(Spec):
                 "`window`, `block_mask` and `mtp_layers`"
             )
         for key in ("encoder_rows", "sound_bins", "decoder_start"):
-            if self.encoder_layers is None and key in self.model_fields_set:
+            if self.encoder_layers is None and getattr(self, key) != Model.model_fields[key].default:
                 raise ValueError(
                     f"`{key}` is about an encoder before the decoder: write `encoder_layers`, or leave it out"
                 )
-        if self.encoder_rows is not None and "decoder_start" in self.model_fields_set:
+        if self.encoder_rows is not None and self.decoder_start != 1:
             raise ValueError("with `encoder_rows` prompts are the decoder's, so that `decoder_start` has no effect")
         longest = max((kind.window or 0 for kind in self.kinds), default=0)
         if self.max_sequence is not None and longest > self.max_sequence:

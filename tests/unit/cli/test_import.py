@@ -213,7 +213,7 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "quickstart" in offered("run", "qui")
     assert offered("import", "x.sh", "--cluster", "sel") == ["selene"]
     assert offered("import", "qui") == []
-    assert offered("profiles", "h100-s") == ["h100-sxm"]
+    assert offered("profiles", "h100-s") == ["h100-sxm", "h100-sxm-96gb"]
     assert offered("init", "s") == ["serving"]
     assert offered("nonsense", "x") == []
     assert len([name for name in names(Scenario) if name.startswith("papers/")]) == len(offered("run", "papers/"))
