@@ -15,7 +15,7 @@ def come(s: State) -> None:
     w = s.w
     now = w[at.NOW]
     first, stop = w[at.NEXT], w[at.NEXT] + 1
-    while stop < w[at.STOP] and s.whole[at.ARRIVED, stop] + w[at.WAY] <= now:
+    while stop < w[at.STOP] and s.whole[at.ARRIVED][stop] + w[at.WAY] <= now:
         stop += 1
     w[at.NEXT] = stop
     if w[at.REPLICAS] == 1:
@@ -23,7 +23,7 @@ def come(s: State) -> None:
             route(s, request)
     alone = w[at.HEAP] == 0 or s.heap[0] > now
     if stop < w[at.STOP]:
-        push(s, s.whole[at.ARRIVED, stop] + w[at.WAY], 0, at.ARRIVAL)
+        push(s, s.whole[at.ARRIVED][stop] + w[at.WAY], 0, at.ARRIVAL)
     if w[at.REPLICAS] > 1:
         if alone:
             for request in range(first, stop):
@@ -44,16 +44,16 @@ def route(s: State, request: int) -> None:
         w[at.TURN] = chosen
     b = at.IO + chosen * at.WIDTH
     k = w[b + at.KIND]
-    tokens = s.whole[at.PROMPT, request] + s.whole[at.OUTPUT, request]
+    tokens = s.whole[at.PROMPT][request] + s.whole[at.OUTPUT][request]
     blocks = w[k + at.STATE] - (-tokens // w[k + at.SIZE]) + w[k + at.WATERMARK]
     if tokens > w[k + at.LONGEST] or blocks > w[k + at.BLOCKS]:
-        s.short[at.STATUS, request] = REJECTED
+        s.short[at.STATUS][request] = REJECTED
         return
     w[w[at.OUTSTANDING] + chosen] += 1
-    s.short[at.REPLICA, request] = chosen
-    s.short[at.BEHIND, request] = -1
+    s.short[at.REPLICA][request] = chosen
+    s.short[at.BEHIND][request] = -1
     if w[b + at.WAITING]:
-        s.short[at.BEHIND, w[b + at.TAIL]] = request
+        s.short[at.BEHIND][w[b + at.TAIL]] = request
     else:
         w[b + at.HEAD] = request
     w[b + at.TAIL] = request

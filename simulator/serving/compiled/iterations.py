@@ -83,9 +83,9 @@ def price_of(s: State, r: int, pieces: int) -> int:
         if i < m + w[b + at.PARTIAL]:
             request = w[w[at.PARTIALS] + i]
         else:
-            request, waits = waits, s.short[at.BEHIND, waits]
+            request, waits = waits, s.short[at.BEHIND][waits]
         tokens += w[w[at.WORKED] + i]
-        ended += s.short[at.REMAINING, request] == w[w[at.WORKED] + i]
+        ended += s.short[at.REMAINING][request] == w[w[at.WORKED] + i]
     w[b + at.TOKENS], w[b + at.ENDED] = tokens, ended
     body, ending = w[w[k + at.BODY] + n + tokens], w[w[k + at.ENDING] + n + ended]
     if body < 0 or ending < 0:
@@ -131,8 +131,8 @@ def complete(s: State, r: int, now: int) -> None:
     for i in range(m, m + partial):
         request = w[w[at.PARTIALS] + i]
         if i < m + pieces:
-            s.short[at.REMAINING, request] -= w[w[at.WORKED] + i]
-        if s.short[at.REMAINING, request]:
+            s.short[at.REMAINING][request] -= w[w[at.WORKED] + i]
+        if s.short[at.REMAINING][request]:
             w[w[at.PARTIALS] + m + kept], w[w[at.HELD] + m + kept] = request, w[w[at.HELD] + i]
             kept += 1
         else:
@@ -198,8 +198,8 @@ def finish_members(s: State, r: int, now: int) -> None:
             w[m + kept], w[w[at.ENDS] + m + kept] = request, w[w[at.ENDS] + i]
             kept += 1
             continue
-        s.short[at.GENERATED, request] = s.whole[at.OUTPUT, request]
-        tokens = s.whole[at.PROMPT, request] + s.whole[at.OUTPUT, request]
+        s.short[at.GENERATED][request] = s.whole[at.OUTPUT][request]
+        tokens = s.whole[at.PROMPT][request] + s.whole[at.OUTPUT][request]
         leave(s, r, tokens)
         finish(s, r, request, now)
         w[b + at.FREE] += w[k + at.STATE] - (-(tokens - 1) // w[k + at.SIZE])
@@ -209,25 +209,25 @@ def finish_members(s: State, r: int, now: int) -> None:
 def finish(s: State, r: int, request: int, now: int) -> None:
     """A request has all its tokens."""
     s.w[s.w[at.OUTSTANDING] + r] -= 1
-    s.whole[at.FINISH, request], s.short[at.STATUS, request] = now, FINISHED
+    s.whole[at.FINISH][request], s.short[at.STATUS][request] = now, FINISHED
 
 
 def prompt_done(s: State, r: int, request: int, held: int, now: int) -> None:
     """A prompt is in the cache and its next token is out."""
     w = s.w
-    s.short[at.GENERATED, request] += 1
-    if s.whole[at.FIRST_TOKEN, request] == NEVER:
-        s.whole[at.FIRST_TOKEN, request] = now
+    s.short[at.GENERATED][request] += 1
+    if s.whole[at.FIRST_TOKEN][request] == NEVER:
+        s.whole[at.FIRST_TOKEN][request] = now
     else:
-        since = s.whole[at.PAUSED, request]
+        since = s.whole[at.PAUSED][request]
         if since != NEVER and since < now:
             place = w[at.PAUSE_ROWS] + w[at.PAUSES] * 3
             w[at.PAUSES] += 1
             w[place], w[place + 1], w[place + 2] = request, since, now
             if not w[at.SILENT]:
                 gap(s, r, now - since, 1)
-        s.whole[at.PAUSED, request] = NEVER
-    if s.short[at.GENERATED, request] == s.whole[at.OUTPUT, request]:
+        s.whole[at.PAUSED][request] = NEVER
+    if s.short[at.GENERATED][request] == s.whole[at.OUTPUT][request]:
         finish(s, r, request, now)
         w[at.IO + r * at.WIDTH + at.FREE] += held
     else:

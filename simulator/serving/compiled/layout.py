@@ -75,6 +75,6 @@ class State(NamedTuple):
     price: Any
     """Attention of prompts in closed form, by kind."""
     whole: Any
-    """Requests: (columns, requests) of 64 bits."""
+    """Requests: columns of 64 bits."""
     short: Any
-    """Requests: (columns, requests) of 32 bits."""
+    """Requests: columns of 32 bits."""

@@ -27,6 +27,7 @@ from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import NEVER
 
 Ints = NDArray[np.int64]
+Columns = tuple[NDArray[np.signedinteger[Any]], ...]
 Advance = Callable[[State], int]
 
 BUFFER = 1 << 14
@@ -172,8 +173,8 @@ class Run:
             if place < first + own[at.PARTIAL]:
                 request = int(w[w[at.PARTIALS] + place])
             else:
-                request, waits = waits, int(short[at.BEHIND, waits])
-            done = int(short[at.GENERATED, request]) - int(short[at.REMAINING, request])
+                request, waits = waits, int(short[at.BEHIND][waits])
+            done = int(short[at.GENERATED][request]) - int(short[at.REMAINING][request])
             found.append((int(w[w[at.WORKED] + place]), self.fleet.ledger.prompt[request] + done))
         return found
 
@@ -248,12 +249,14 @@ def _zeros(count: int) -> Ints:
     return np.zeros(count, np.int64)
 
 
-def _columns(given: Sequence[Column], kind: type[np.signedinteger[Any]], more: int) -> NDArray[np.signedinteger[Any]]:
-    """Columns of the ledger, and another one of a value behind them, in one array."""
-    found = np.full((len(given) + 1, len(given[0])), more, kind)
-    for row, values in zip(found, given, strict=False):
-        row[:] = values
-    return found
+def _columns(given: Sequence[Column], kind: type[np.signedinteger[Any]], more: int) -> Columns:
+    """Columns of the ledger as arrays, in its own memory where that has such numbers, and another one of a value."""
+    return (*(_array(column, kind) for column in given), np.full(len(given[0]), more, kind))
+
+
+def _array(column: Column, kind: type[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
+    found = np.array(column, kind) if isinstance(column, list) else np.asarray(column)
+    return found if found.dtype == kind and found.flags.writeable else found.astype(kind)
 
 
 def _put(column: Column, values: NDArray[np.signedinteger[Any]]) -> None:
