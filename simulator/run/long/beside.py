@@ -35,7 +35,7 @@ class Beside:
     def parts(self, step_s: float, nodes: int) -> Mapping[str, float]:
         """Shares of that time which are no training."""
         period = self.period(step_s, nodes)
-        found = {DATA: period - step_s - self.evaluation, EVALUATION: self.evaluation}
+        found = {DATA: max(self.samples(nodes) - step_s, 0.0), EVALUATION: self.evaluation}
         return {name: seconds / period for name, seconds in found.items() if seconds > 0}
 
 

@@ -68,9 +68,10 @@ def test_a_run_waits_for_samples_that_are_read_slower_than_steps(plain: Result) 
 
 
 def test_evaluations_take_their_share_and_parts_sum_up(plain: Result) -> None:
-    result = simulated("steps: 1000, evaluation: {every: 100, takes: 50 s}")
+    result = simulated("steps: 1000, data: {bytes: 1 kB}, evaluation: {every: 100, takes: 50 s}")
     assert result.metrics["run_time_s"] == pytest.approx(plain.metrics["run_time_s"] + 10 * 50, rel=1e-6)
     assert result.run is not None
+    assert "data" not in result.run.seconds  # samples that are there in time are no part of the time
     assert result.run.seconds["evaluation"] == pytest.approx(500, rel=1e-6)
     assert sum(result.run.seconds.values()) == pytest.approx(result.metrics["run_time_s"])
     assert result.metrics["run_cost_usd"] / plain.metrics["run_cost_usd"] == pytest.approx(
