@@ -15,13 +15,13 @@ from simulator.results.result import Comparison, Result
 from simulator.run.long import checkpoint
 from simulator.run.long.advice import Advice, advise, young
 from simulator.run.long.arrivals import LAST, Arrival, Source, arrivals
-from simulator.run.long.beside import DATA, Beside, beside, sentence
 from simulator.run.long.checkpoint import Cost
 from simulator.run.long.kept import Kept
 from simulator.run.long.life import Life, Record, Rules
 from simulator.run.long.pace import Simulate, StepTimes, ticks
 from simulator.run.long.sources import mtbf_s, sources
 from simulator.run.long.trace import read_trace
+from simulator.run.long.waits import DATA, Waits, sentence, waits_of
 from simulator.specs.long_runs.run import LongRun as Spec
 from simulator.specs.scenario import Scenario
 from simulator.training.communication import Network
@@ -49,7 +49,7 @@ class Machine:
     seed: int
     step_s: float
     """From a step to the next."""
-    beside: Beside
+    waits: Waits
     parts: Mapping[str, float]
     """Shares of it that are no training."""
     cost: Cost
@@ -139,7 +139,7 @@ def _machine(
         more, recorded = read_trace(spec.trace, cluster, fabric, len(found), _ticks(recovery.detection))
         found = [*found, *more]
     alone, replicas = result.metrics["step_time_s"], checkpoint.replicas(job)
-    waits = beside(cluster, scenario.training.global_batch, spec.data, spec.evaluation)
+    waits = waits_of(cluster, scenario.training.global_batch, spec.data, spec.evaluation)
     step_s, parts = waits.period(alone, cluster.nodes), waits.parts(alone, cluster.nodes)
     goal, horizon = _length(spec, scenario, step_s, result.metrics["tokens_per_s"] * alone)
     ideal = goal * step_s if goal is not None else (horizon or 0) / TICKS_PER_SECOND
@@ -414,7 +414,7 @@ def _warnings(machine: Machine) -> list[str]:
     if not machine.fails:
         said.append("nothing fails in this run: write `training.run.failures`, such as `failures/llama-3-h100`")
     if DATA in machine.parts:
-        said.append(sentence(machine.beside, machine.rules.nodes))
+        said.append(sentence(machine.waits, machine.rules.nodes))
     recovery = machine.spec.recovery
     if recovery.spares is None and (recovery.elastic or recovery.repair is not None):
         said.append("no effect: `elastic` and `repair` without a number of `spares`: there is always one")

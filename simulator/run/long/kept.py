@@ -15,7 +15,7 @@ from typing import Any
 from simulator.errors import InputError, Problem
 from simulator.run.long.life import Record
 
-_HINT = "name another file with `--resume FILE`, or remove this one"
+_HINT = "name another file with `--resume FILE`"
 
 
 class Kept:

@@ -12,9 +12,9 @@ from simulator.axes import DP
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.results.long_run import TICKS_PER_SECOND
-from simulator.run.long.beside import Beside
 from simulator.run.long.kept import Kept
 from simulator.run.long.life import Slow
+from simulator.run.long.waits import Waits
 from simulator.specs.noise import SlowLinks, Stragglers
 from simulator.specs.scenario import Scenario
 
@@ -32,13 +32,13 @@ class StepTimes:
         replicas: int,
         fabric: Fabric,
         again: Simulate,
-        beside: Beside,
+        waits: Waits,
         kept: Kept | None = None,
     ) -> None:
-        """`step_s` is the step of the whole machine, from which to the next it takes what is `beside` as well."""
+        """`step_s` is the step of the whole machine, from which to the next it takes what it `waits` for as well."""
         self._scenario, self._replicas, self._fabric, self._again = scenario, replicas, fabric, again
-        self._beside, self._kept = beside, kept
-        self._layouts = {replicas: ticks(beside.period(step_s, scenario.cluster.nodes))}
+        self._waits, self._kept = waits, kept
+        self._layouts = {replicas: ticks(waits.period(step_s, scenario.cluster.nodes))}
         self._slow: dict[tuple[str, float], float] = {}
         self.simulated = 0
         """Steps that were simulated besides the first."""
@@ -71,7 +71,7 @@ class StepTimes:
             return self._again(scenario)
 
         step_s = simulated() if self._kept is None else self._kept.seconds(key, simulated)
-        return self._beside.period(step_s, scenario.cluster.nodes)
+        return self._waits.period(step_s, scenario.cluster.nodes)
 
 
 def ticks(seconds: float) -> int:

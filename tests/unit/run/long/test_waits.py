@@ -6,7 +6,7 @@ from simulator.cli import main
 from simulator.report.result.page import page
 from simulator.results.result import Result
 from simulator.run.dispatch import simulate
-from simulator.run.long.beside import beside
+from simulator.run.long.waits import waits_of
 from simulator.specs import load_scenario
 from simulator.specs.long_runs.run import Samples
 from simulator.specs.scenario import Scenario
@@ -37,7 +37,7 @@ def test_steps_follow_each_other_as_two_lanes_do(size: str, ahead: int) -> None:
     """A reader that is at most so many steps ahead, and a device: beginnings of late steps lie a period apart."""
     cluster = loaded("steps: 1").cluster
     data = Samples.model_validate({"bytes": size})
-    found = beside(cluster, 100, data, None)
+    found = waits_of(cluster, 100, data, None)
     step, reading = 3.0, found.samples(cluster.nodes)
     assert reading == pytest.approx(100 * data.bytes / 4e9)
     read, begun = [0.0], [0.0]

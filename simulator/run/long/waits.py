@@ -20,7 +20,7 @@ DATA, EVALUATION = "data", "evaluation"
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Waits:
     """Seconds by which steps are further apart than they last."""
 
     samples: Callable[[int], float]
@@ -39,21 +39,21 @@ class Beside:
         return {name: seconds / period for name, seconds in found.items() if seconds > 0}
 
 
-def beside(cluster: Cluster, sequences: int, data: Samples | None, evaluation: Evaluation | None) -> Beside:
+def waits_of(cluster: Cluster, sequences: int, data: Samples | None, evaluation: Evaluation | None) -> Waits:
     """What steps of so many sequences wait for on a cluster."""
     share = evaluation.takes / evaluation.every if evaluation is not None else 0.0
     if data is None:
-        return Beside(lambda nodes: 0.0, share)
+        return Waits(lambda nodes: 0.0, share)
     storage, size, prepared = stored(cluster), data.bytes * sequences, data.rate
 
     def samples(nodes: int) -> float:
         each = [rate for rate in (prepared, storage.node_bandwidth and storage.node_bandwidth.value) if rate]
         return size / min([storage.bandwidth.value, *(rate * nodes for rate in each)])
 
-    return Beside(samples, share)
+    return Waits(samples, share)
 
 
-def sentence(found: Beside, nodes: int) -> str:
+def sentence(found: Waits, nodes: int) -> str:
     """That steps wait for samples, in words."""
     reading = units.format(found.samples(nodes), "time")
     return f"steps wait for samples: those of one take {reading} (`cluster.storage`, `training.run.data.rate`)"
