@@ -7,9 +7,13 @@ in; those of rejected tokens are written over by the next iteration. While membe
 at a time.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.serving.replica import looking
 from simulator.serving.replica.caches.blocks import Blocks
 from simulator.serving.replica.decodes import Decodes
 from simulator.specs.speculation import Speculation
@@ -74,15 +78,16 @@ def _table(spec: Speculation, length: int, order: Ints | None) -> Ints:
     return found
 
 
-class _Ahead:
+class Ahead:
     """Iterations to come while members stay: as many as until the first is done, or `most`."""
 
-    __slots__ = ("count", "done", "held", "out", "tokens")
+    __slots__ = ("_rows", "_size", "_tokens", "count", "done", "held", "out")
 
     def __init__(self, taken: Ints, table: Ints, rows: int, size: int, mean: float, largest: int, most: int) -> None:
         """Of members with columns as `SpeculatingDecodes` has them; `size` is that of blocks, 0 where none are taken.
         `table` is one of `Yields`, `mean` what it gives on average and `largest` what it gives at most."""
         cached, left, held, place = taken
+        self._rows, self._size = rows, size
         least = int(np.minimum.reduce(left))
         count = max(min(int(least / mean * 1.2) + 3, most), 1)
         tokens: Ints = table[place + np.arange(count + 1)[:, None]]
@@ -100,7 +105,7 @@ class _Ahead:
                 tokens[-1, near] = np.minimum(tokens[-1, near], left[near])
         self.count = count
         """How many iterations."""
-        self.tokens = tokens
+        self._tokens = tokens
         """Tokens of each member before each iteration, shape (count + 1, n)."""
         self.out: Ints = np.add.reduce(tokens, axis=1)
         """Tokens of all before each iteration, shape (count + 1,)."""
@@ -114,11 +119,47 @@ class _Ahead:
         else:
             self.held[1:] = self.held[0]
 
+    def settle(self, taken: Ints, passed: int) -> None:
+        """Bring members to where they are after the first `passed` of them."""
+        tokens, size = self._tokens[passed], self._size
+        cached, left, held, place = taken[:, : len(tokens)]
+        if size:
+            np.maximum(held, (self._tokens[passed - 1] + cached + (self._rows + size - 1)) // size, out=held)
+        cached += tokens
+        left -= tokens
+        place += passed
+        place %= TURNS
+
+
+class CompiledAhead:
+    """The same by compiled code, over columns that are kept."""
+
+    __slots__ = ("_given", "_look", "_settle", "count", "done", "held", "out")
+
+    def __init__(self, code: tuple[Callable[..., Any], Callable[..., Any]]) -> None:
+        """Of no members; `code` as `looking.compiled` gives it."""
+        self._look, self._settle = code
+        self.count, self.done = 0, False
+        self.out, self.held = np.zeros((2, AHEAD + 1), np.int64)
+        self._given: tuple[int, Ints, int, int] = 0, self.out, 0, 0
+
+    def look(
+        self, taken: Ints, n: int, table: Ints, rows: int, size: int, mean: float, largest: int, most: int
+    ) -> "CompiledAhead":
+        """It, with what `Ahead` says of the first `n` columns."""
+        self._given = n, table, rows, size
+        self.count, self.done = self._look(taken, n, table, rows, size, mean, largest, most, self.out, self.held)
+        return self
+
+    def settle(self, taken: Ints, passed: int) -> None:
+        """Bring members to where they are after the first `passed` iterations."""
+        self._settle(taken, *self._given, passed, self.done and passed == self.count, TURNS)
+
 
 class SpeculatingDecodes(Decodes):
     """Members of a batch, one by one in columns."""
 
-    __slots__ = ("_ahead", "_look", "_passed", "_requests", "_rows", "_taken", "produced", "yields")
+    __slots__ = ("_ahead", "_compiled", "_look", "_passed", "_requests", "_rows", "_taken", "produced", "yields")
 
     def __init__(self, blocks: Blocks, grows: bool, shared_tokens: int, yields: Yields) -> None:
         """None."""
@@ -133,8 +174,11 @@ class SpeculatingDecodes(Decodes):
         self._taken = np.zeros((4, FEW), np.int64)
         """Of each member: tokens in the cache, tokens still to come, blocks of its tokens, its place in the table; all
         as they were before the iterations that have `_passed`."""
-        self._ahead: _Ahead | None = None
+        self._ahead: Ahead | CompiledAhead | None = None
         """Iterations that were looked at; None where members came or went since."""
+        code = looking.compiled() if len(blocks.ledger) >= looking.LEAST else None
+        self._compiled = None if code is None else CompiledAhead(code)
+        """What looks where many iterations are looked at; None where that is not worth the loading of the code."""
         self._passed = 0
         """How many of them are over."""
         self._look = AHEAD
@@ -248,7 +292,7 @@ class SpeculatingDecodes(Decodes):
         found: Ints = held - held[0]
         return found
 
-    def _looked(self) -> _Ahead:
+    def _looked(self) -> Ahead | CompiledAhead:
         """Iterations to come, with at least one that is not over."""
         if self._ahead is None:
             yields, n = self.yields, self.n
@@ -256,7 +300,10 @@ class SpeculatingDecodes(Decodes):
             size = self.blocks.size if self.grows else 0
             look = self._look if self.short_looks else AHEAD
             table = yields.tables[length], rows, size, yields.means[length], yields.largest[length]
-            self._ahead = _Ahead(self._taken[:, :n], *table, look)
+            if self._compiled is not None:
+                self._ahead = self._compiled.look(self._taken, n, *table, look)
+            else:
+                self._ahead = Ahead(self._taken[:, :n], *table, look)
         return self._ahead
 
     def _settle(self) -> None:
@@ -266,15 +313,7 @@ class SpeculatingDecodes(Decodes):
         if ahead is None or not passed:
             return
         self._look = min(max(2 * passed, LEAST_AHEAD), AHEAD)
-        tokens = ahead.tokens[passed]
-        cached, left, held, place = self._taken[:, : len(tokens)]
-        if self.grows:
-            size, (_, rows) = self.blocks.size, self.yields.drafts(len(tokens))
-            np.maximum(held, (ahead.tokens[passed - 1] + cached + (rows + size - 1)) // size, out=held)
-        cached += tokens
-        left -= tokens
-        place += passed
-        place %= TURNS
+        ahead.settle(self._taken, passed)
 
     def _drop(self, request: int) -> list[int]:
         """Take the column of a member out; what it held. The last column takes its place."""

@@ -1,0 +1,115 @@
+"""Iterations to come of sequences that are verified several rows at a time, member by member as code of the machine.
+
+The same numbers as `speculation.Ahead` gets from numpy over (iterations, members) at once: there a batch of hundreds
+takes some fifteen calls for each stay, which is most of what a pool of drafting replicas costs. Made to be compiled by
+numba, and readable by Python as it is.
+"""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+CACHED, LEFT, HELD, PLACE = range(4)
+"""Rows of what is known of members: tokens in the cache, tokens still to come, blocks of its tokens, place in the
+table."""
+LEAST = 4_000
+"""Requests of a run from which compiled code is loaded, which takes tenths of a second."""
+
+_made: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+
+
+def compiled() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """`look` and `settle` as code of the machine; None without numba, or where it finds no folder to keep the code."""
+    if not _made and find_spec("numba") is not None:
+        from numba import njit
+
+        try:
+            _made.append((njit(cache=True)(look), njit(cache=True)(settle)))
+        except RuntimeError:
+            return None
+    return _made[0] if _made else None
+
+
+def look(
+    taken: Ints,
+    n: int,
+    table: Ints,
+    rows: int,
+    size: int,
+    mean: float,
+    largest: int,
+    most: int,
+    out: Ints,
+    held: Ints,
+) -> tuple[int, bool]:
+    """How many iterations are looked at, and whether members are done after the last of them.
+
+    Arguments are those of `speculation.Ahead`, of which the first `n` columns of `taken` are members; its `out` and
+    `held` are written into what is given.
+    """
+    least = taken[LEFT, 0]
+    for j in range(1, n):
+        least = min(least, taken[LEFT, j])
+    count = max(min(int(least / mean * 1.2) + 3, most), 1)
+    first = count + 1  # after how many iterations a member is done
+    for j in range(n):
+        left = taken[LEFT, j]
+        if left <= (first - 1) * largest:
+            place = taken[PLACE, j]
+            over = left + table[place]
+            for k in range(1, first):
+                if table[place + k] >= over:
+                    first = k
+                    break
+    done = first <= count
+    if done:
+        count = first
+    for k in range(count + 1):
+        out[k] = 0
+        held[k] = 0
+    for j in range(n):
+        place, left, own = taken[PLACE, j], taken[LEFT, j], taken[HELD, j]
+        held[0] += own
+        begin = table[place]
+        before = 0
+        if size:
+            last = taken[CACHED, j] + rows + size - 1
+            blocks = last // size
+            rest = last - blocks * size
+        for k in range(1, count + 1):
+            if size:
+                held[k] += max(blocks, own)
+            tokens = table[place + k] - begin
+            if size:
+                rest += tokens - before
+                while rest >= size:
+                    rest -= size
+                    blocks += 1
+            before = tokens
+            out[k] += min(tokens, left) if done and k == count else tokens
+    if not size:
+        for k in range(1, count + 1):
+            held[k] = held[0]
+    return count, done
+
+
+def settle(taken: Ints, n: int, table: Ints, rows: int, size: int, passed: int, capped: bool, turns: int) -> None:
+    """Bring members to where they are after `passed` iterations, in the last of which none got more than it still
+    lacked where they are `capped`; `turns` is after how many entries the table begins again."""
+    for j in range(n):
+        place = taken[PLACE, j]
+        begin = table[place]
+        tokens = table[place + passed] - begin
+        if capped:
+            tokens = min(tokens, taken[LEFT, j])
+        if size:
+            before = table[place + passed - 1] - begin
+            taken[HELD, j] = max(taken[HELD, j], (before + taken[CACHED, j] + rows + size - 1) // size)
+        taken[CACHED, j] += tokens
+        taken[LEFT, j] -= tokens
+        taken[PLACE, j] = (place + passed) % turns
