@@ -7,6 +7,7 @@ from math import inf, log2
 
 from simulator.cost.attention import AttentionCurve
 from simulator.cost.decode import DecodeCurve
+from simulator.cost.economy import held_clock
 from simulator.cost.experts import ExpertCurve
 from simulator.cost.gemm import SPLITS, GemmCurve
 from simulator.cost.scan import ScanCurve
@@ -161,6 +162,8 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
     bandwidth = accelerator.memory.bandwidth.value
     cores = accelerator.cores.value if accelerator.cores else profile.cores
     clock = accelerator.sustained.value if accelerator.sustained else 1.0
+    held = held_clock(accelerator.power) if accelerator.power else 1.0
+    clock *= held
     return Device(
         name=accelerator.name,
         profile=profile.name,
@@ -169,7 +172,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         bandwidth=bandwidth,
         cores=cores,
         cycles=_cycles(accelerator) or inf,
-        gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock) for dtype in peaks},
+        gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock, held) for dtype in peaks},
         attention={
             name: attention_curve(generation, sixteen_bit(peaks), bandwidth, cores, clock)
             for name, generation in profile.attention.items()
@@ -309,8 +312,10 @@ def gemm_curve(
     bandwidth: float,
     cores: int,
     clock: float,
+    held: float = 1.0,
 ) -> GemmCurve:
-    """Matrix products of one format in SI units, at `clock` times the rate of the benchmarks."""
+    """Matrix products of one format in SI units, at `clock` times the rate of the benchmarks, long ones at `held` times
+    theirs, whose power has a limit."""
     name = reference(dtype, known)
     spec = known[name]
     size, peak = ELEMENT_BYTES[dtype], peaks[dtype]
@@ -335,7 +340,7 @@ def gemm_curve(
         split=spec.split,
         split_traffic=8.0 * spec.split_traffic / bandwidth,
         feed=2.0 * spec.edge / cache,
-        limit=spec.limit,
+        limit=spec.limit * held,
         settle=spec.settle,
         alignment=spec.alignment,
         misaligned=spec.misaligned,

@@ -8,6 +8,8 @@ as clocks fall towards the power limit), a small part for links. Sources and err
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.specs.hardware import Power, idle_w
+
 Floats = NDArray[np.float64]
 
 COMPUTE = 1.1
@@ -18,8 +20,6 @@ MEMORY = 0.25
 v3.0 as cited in vllm-semantic-router.com/docs/fleet-sim/power-model)."""
 NETWORK = 0.15
 """The same of links at work and nothing else; an estimate."""
-LEAST_IDLE = 0.15
-"""Idle power over that of the peak, of devices whose profile does not say; an estimate."""
 
 
 def activity(
@@ -39,6 +39,20 @@ def with_links(share: Floats | float, network: float) -> Floats:
     most 1."""
     found: Floats = np.minimum(1.0, share + NETWORK * min(network, 1.0))
     return found
+
+
+def held(power: Power) -> float:
+    """Share of the span between idle and peak power that a device may draw: 1, or less where `limit` holds it."""
+    if power.limit is None:
+        return 1.0
+    idle = idle_w(power)
+    return (power.limit.value - idle) / (power.peak.value - idle)
+
+
+def held_clock(power: Power) -> float:
+    """Clock of arithmetic at full load under the limit of the power, over that at the peak: the cube root of the power
+    above idle, as dynamic power is that of the clock times the square of a voltage in proportion to it."""
+    return float(np.cbrt(held(power)))
 
 
 def energy_j(peak_w: float, idle_w: float, share: float, duration_s: float) -> float:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.axes import EP, TP
-from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j, with_links
+from simulator.cost.economy import MEMORY, activity, energy_j, held, with_links
 from simulator.results.result import Iterations, Replica
 from simulator.results.serving import iterations as of
-from simulator.specs.hardware import Accelerator
+from simulator.specs.hardware import LEAST_IDLE, Accelerator
+from simulator.specs.hardware import idle_w as waiting_w
 from simulator.units import TICKS_PER_SECOND
 
 if TYPE_CHECKING:  # a training needs nothing of what serves
@@ -31,8 +32,7 @@ LINKS = {TP.name, EP.name, "transfer"}
 def idle_w(accelerator: Accelerator) -> float:
     """Watts of a device that waits; a share of its peak where the profile does not say."""
     assert accelerator.power is not None
-    idle = accelerator.power.idle
-    return LEAST_IDLE * accelerator.power.peak.value if idle is None else idle.value
+    return waiting_w(accelerator.power)
 
 
 def guessed_idle(accelerators: Iterable[Accelerator]) -> tuple[str, ...]:
@@ -64,7 +64,9 @@ def step_energy_j(accelerator: Accelerator, parts: dict[str, float], arithmetic:
     above += sum(value for name, value in parts.items() if name.startswith("exposed")) * float(activity(0.0, 0.0, 1.0))
     if working > 0:
         above += working * float(activity(arithmetic / working, PASSES_MEMORY, memory_share=share))
-    return energy_j(accelerator.power.peak.value, idle_w(accelerator), above / whole, step_s)
+    return energy_j(
+        accelerator.power.peak.value, idle_w(accelerator), min(above / whole, held(accelerator.power)), step_s
+    )
 
 
 def replica_energy_j(
@@ -88,7 +90,8 @@ def total_energy_j(accelerator: Accelerator, devices: int, working: float, durat
     if accelerator.power is None:
         return None
     above = working / duration_s if duration_s else 0.0
-    return devices * energy_j(accelerator.power.peak.value, idle_w(accelerator), min(above, 1.0), duration_s)
+    share = min(above, held(accelerator.power))
+    return devices * energy_j(accelerator.power.peak.value, idle_w(accelerator), share, duration_s)
 
 
 def working_s(

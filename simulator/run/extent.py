@@ -80,7 +80,7 @@ def _of_time(spec: Accelerator) -> tuple[object, ...]:
     """What decides times of an accelerator."""
     figures = (
         *(spec.memory.bandwidth, spec.cores, spec.clock, spec.on_chip, spec.host_link),
-        *(spec.sustained, spec.variability),
+        *(spec.sustained, spec.variability, spec.power.limit if spec.power else None),
     )
     peaks = {name: figure.value for name, figure in spec.peak.items()}
     return peaks, spec.kernels, *(None if figure is None else figure.value for figure in figures)

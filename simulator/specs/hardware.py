@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from simulator import units
 from simulator.errors import InputError, Problem, nearest
 from simulator.specs.base import (
     Bandwidth,
@@ -56,10 +57,30 @@ class Power(Spec):
 
     peak: Figure[Watts]
     """Board power at full load."""
+    limit: Figure[Watts] | None = Field(default=None, exclude_if=lambda watts: watts is None)
+    """Board power that the device is held to (`nvidia-smi --power-limit`), below its peak: arithmetic slows down with
+    the clock that is left, the cube root of the power above idle; memory and links do not. No limit where left out."""
     idle: Figure[Watts] | None = None
     """Board power of a device that waits with a context loaded; 15 % of the peak where left out."""
     memory: Figure[PositiveFraction] | None = None
     """Share of the span from idle to peak that the memory takes at its full rate; 0.25 (HBM) where left out."""
+
+    @model_validator(mode="after")
+    def _limit_within(self) -> Self:
+        """A limit lies above the power of a device that waits, and not above the peak."""
+        if self.limit is not None and not idle_w(self) < self.limit.value <= self.peak.value:
+            idle, peak = units.format(idle_w(self), "power"), units.format(self.peak.value, "power")
+            raise ValueError(f"power.limit lies between what waits, {idle}, and the peak, {peak}")
+        return self
+
+
+LEAST_IDLE = 0.15
+"""Idle power over that of the peak, of devices whose profile does not say; an estimate."""
+
+
+def idle_w(power: Power) -> float:
+    """Watts of a device that waits; a share of its peak where its profile does not say."""
+    return LEAST_IDLE * power.peak.value if power.idle is None else power.idle.value
 
 
 class Accelerator(Spec):

@@ -201,15 +201,22 @@ class Documents(Distribution):
 class Lora(Spec):
     """Adapters of low rank beside frozen matrices (arXiv:2106.09685), which alone are trained."""
 
-    aliases: ClassVar[dict[str, str]] = {"r": "rank", "dim": "rank", "lora_rank": "rank", "target_modules": "targets"}
+    aliases: ClassVar[dict[str, str]] = {
+        "r": "rank",
+        "dim": "rank",
+        "lora_rank": "rank",
+        "target_modules": "targets",
+    } | {"lora_dropout": "dropout"}
 
     rank: Count = 16
     """Inner width of an adapter."""
     alpha: float | None = Field(default=None, gt=0)
-    """Scale of what adapters add, which costs nothing."""
+    """Scale of what adapters add, which costs nothing of its own."""
     targets: tuple[str, ...] = Field(default=("attention in", "attention out"), min_length=1)
     """Products that have adapters, by their names: `attention in` (queries, keys and values), `attention out`,
     `mlp in`, `mlp out`."""
+    dropout: float = Field(default=0.0, ge=0, lt=1, exclude_if=lambda share: share == 0.0)
+    """Share of the rows' elements that an adapter does not see (peft's `lora_dropout`): a pass over what it reads."""
     base_format: Literal["nf4"] | None = None
     """Format of the frozen matrices where it is not that of the products: `nf4` is dequantised at every use (QLoRA,
     arXiv:2305.14314)."""

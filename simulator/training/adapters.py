@@ -5,8 +5,12 @@ parameters. A target of m x n gets two small products of r(m + n) parameters, in
 read the same rows, so that those are gathered in 16 bits and not in a recipe's format. Where a column is cut the first
 matrix is whole on every rank, where a row is cut the second is, so that the base's own collectives suffice.
 
-Left out: that gradients of rows stop below the lowest adapter (the first products of the first layer), dropout of
-adapters, the sum over tensor-parallel ranks of gradients of the whole matrices.
+Where `lora.dropout` is given, the first product reads rows that a pass of its own thinned out, one kernel in all stacks
+(huggingface/peft src/peft/tuners/lora/layer.py: `lora_B(lora_A(dropout(x))) * scaling` beside the result). The scale is
+part of the sum, which has two kernels where a stack runs passes one by one.
+
+Left out: that gradients of rows stop below the lowest adapter (the first products of the first layer), the sum over
+tensor-parallel ranks of gradients of the whole matrices.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +20,8 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.model.ops import COLUMN, ROW, WIDE, Elementwise, Linear, Op, Traffic
 from simulator.specs.training import Lora
 
+DROPOUT = "adapter dropout"
+"""Kind of a pass that is one kernel in all stacks."""
 STORED = {"nf4": 0.5 + 1 / 64 + 4 / (64 * 256)}
 """Bytes of a frozen element: 4 bits, one byte for each 64, 4 bytes for each 256 of those (double quantisation)."""
 
@@ -26,6 +32,8 @@ def adapted(ops: Iterable[Op], lora: Lora) -> Iterator[Op]:
     _check(listed, lora)
     for op in listed:
         if op.name in lora.targets and isinstance(op.does, Linear):
+            if lora.dropout:
+                yield _thinned(op.name, op.does)
             yield from _beside(op.name, op.does, lora.rank)
             yield replace(op, frozen=True)
             yield _sum(op.name, op.does)
@@ -53,6 +61,14 @@ def _beside(name: str, base: Linear, rank: int) -> Iterator[Op]:
     second = Linear(rank, base.outputs, COLUMN if column else "", base.axis if column else None, WIDE)
     yield Op(f"adapter of {name}, down", first)
     yield Op(f"adapter of {name}, up", second)
+
+
+def _thinned(name: str, base: Linear) -> Op:
+    """Dropout of the rows that an adapter reads; the thinned rows are kept beside those of the base."""
+    width = float(base.inputs)
+    back = ((f"adapter of {name}, dropout", Traffic(width, width, masks_read=width)),)
+    does = Elementwise(DROPOUT, Traffic(width, width, masks_written=width), back, kept=width)
+    return Op(f"adapter of {name}, dropout", does)
 
 
 def _sum(name: str, base: Linear) -> Op:

@@ -466,13 +466,13 @@ def _passes(job: Job, op: Op) -> Kernel:
     times = 3 if does.kind == NORM and not job.stack.fused_norm_and_loss else 1
     read = rows * (traffic.read * element + traffic.masks_read)
     written = rows * (traffic.written * element + traffic.masks_written)
-    return _stream(job, op.name, read * times, written * times, traffic.kernels * times)
+    once = does.kind == adapters.DROPOUT
+    return _stream(job, op.name, read * times, written * times, traffic.kernels * times, once)
 
 
-def _stream(job: Job, name: str, read: float, write: float, kernels: int = 1) -> Kernel:
-    factor = 1.0 if job.stack.fused_elementwise else 2.0
-    kernels = kernels if job.stack.fused_elementwise else 2 * kernels
-    return Kernel(name, Stream(read_bytes=read * factor, write_bytes=write * factor, kernels=kernels))
+def _stream(job: Job, name: str, read: float, write: float, kernels: int = 1, once: bool = False) -> Kernel:
+    factor = 1 if once or job.stack.fused_elementwise else 2
+    return Kernel(name, Stream(read_bytes=read * factor, write_bytes=write * factor, kernels=kernels * factor))
 
 
 # ---- attention core ----------------------------------------------------------------------------------------------

@@ -415,7 +415,9 @@ def lora(task: str, *texts: str | None) -> tuple[Lora | None, list[str]]:
     size = int(next(size for size in rank.groups() if size)) if rank else 16
     everywhere, quantized = _EVERYWHERE.search(said), _QUANTIZED.search(said)
     targets = LORA_EVERYWHERE if everywhere else LORA_TARGETS
-    found = Lora(rank=size, targets=targets, base_format="nf4" if quantized else None)
+    thinned = re.search(r"lora dropout[ =]*(0?\.\d+)", said)
+    dropout = float(thinned[1]) if thinned else 0.0
+    found = Lora(rank=size, targets=targets, dropout=dropout, base_format="nf4" if quantized else None)
     assumed = [] if everywhere else ["adapters beside the products of attention"]
     assumed += [] if rank else [f"adapters of rank {size}"]
     return found, assumed + (["frozen weights in 4 bits as QLoRA stores them (nf4)"] if quantized else [])

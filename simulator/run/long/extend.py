@@ -22,6 +22,7 @@ from simulator.run.long.pace import Simulate, StepTimes, ticks
 from simulator.run.long.sources import mtbf_s, sources
 from simulator.run.long.trace import read_trace
 from simulator.run.long.waits import DATA, Waits, sentence, waits_of
+from simulator.specs.hardware import idle_w
 from simulator.specs.long_runs.run import LongRun as Spec
 from simulator.specs.scenario import Scenario
 from simulator.training.communication import Network
@@ -377,8 +378,7 @@ def _economy(
     found, power = {}, scenario.cluster.node.accelerator.power
     stepping = sum(run.seconds[part] for part in ("training", "slow", "fewer nodes", "lost work"))
     if "energy_j" in step and power is not None:
-        idle = power.idle.value if power.idle is not None else 0.15 * power.peak.value
-        waiting = (time_s - stepping) * idle * scenario.cluster.devices
+        waiting = (time_s - stepping) * idle_w(power) * scenario.cluster.devices
         found["run_energy_j"] = step["energy_j"] / step["step_time_s"] * stepping + waiting
     if "cost_usd" in step:
         nodes = scenario.cluster.nodes + (machine.spec.recovery.spares or 0)

@@ -4,8 +4,10 @@ import pytest
 
 from simulator.cost import Gemm, Stream, compile_device, kernel_cost
 from simulator.cost.device import reference
+from simulator.cost.economy import held_clock
 from simulator.errors import InputError
 from simulator.specs import load_spec, names
+from simulator.specs.base import Figure
 from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import KernelProfile
 from tests.unit.cost.conftest import accelerator
@@ -58,6 +60,31 @@ def test_coefficients_come_from_the_nearest_width() -> None:
     assert reference("int8", ["bf16", "fp8"]) == "fp8"
     assert reference("fp16", ["fp8", "bf16"]) == "bf16"
     assert reference("fp32", ["fp8", "bf16"]) == "bf16"
+
+
+def test_a_power_limit_slows_arithmetic_by_the_cube_root_of_what_is_left_above_idle_and_spares_memory() -> None:
+    whole = load_spec(Accelerator, "h100-sxm")
+    assert whole.power is not None and whole.power.idle is not None
+    idle = whole.power.idle.value
+    held = Figure[float](value=idle + (700.0 - idle) / 8, status="estimate", source="test")
+    slow = whole.model_copy(update={"power": whole.power.model_copy(update={"limit": held})})
+    fast, slowed = compile_device(whole), compile_device(slow)
+    large, pass_ = Gemm(8192, 8192, 8192), Stream(1e9, 1e9)
+    ratio = kernel_cost(large, slowed).seconds / kernel_cost(large, fast).seconds
+    assert 1.85 < ratio < 2.0  # writing the last tiles takes memory's time
+    assert kernel_cost(pass_, slowed).seconds == kernel_cost(pass_, fast).seconds
+    assert held_clock(whole.power) == 1.0
+
+
+@pytest.mark.parametrize("limit", ["100 W", "800 W"])
+def test_a_power_limit_lies_between_idle_and_peak(limit: str) -> None:
+    power = {"peak": _figure("700 W"), "idle": _figure("120 W"), "limit": _figure(limit)}
+    with pytest.raises(ValueError, match=r"power.limit lies between what waits, 120 W, and the peak, 700 W"):
+        accelerator(power=power)
+
+
+def _figure(value: str) -> dict[str, str]:
+    return {"value": value, "status": "estimate", "source": "test"}
 
 
 def test_sustained_slows_arithmetic_and_spares_memory() -> None:

@@ -30,6 +30,13 @@ def test_a_step_draws_most_while_it_computes_and_its_idle_power_while_it_waits()
     assert step(compute=1.0) > 0.9 * 700.0
 
 
+def test_a_device_under_a_limit_draws_no_more_than_that() -> None:
+    held = load_spec(Accelerator, "h100-sxm-96gb")
+    found = step_energy_j(held, PARTS | {"compute": 1.0}, 0.6, 1.0)
+    assert found == pytest.approx(500.0)
+    assert step(compute=1.0) > 600.0
+
+
 def test_energy_adds_up() -> None:
     assert step(compute=1.0, bubble=0.5) == pytest.approx(step(compute=1.0) + step(bubble=0.5))
 

@@ -47,6 +47,26 @@ def test_the_host_launches_what_adapters_add() -> None:
     assert launches[0] < launches[1] == launches[2] < 2.0
 
 
+def test_dropout_of_adapters_is_one_pass_whatever_a_stack_fuses() -> None:
+    """Two targets: rows are read, and written with a mask; backward as much, and the adapter keeps its own rows."""
+    found = {}
+    for fused in (True, False):
+        for dropout in (0.0, 0.05):
+            software = jobs.stack("megatron-core").model_copy(update={"fused_elementwise": fused})
+            given = {"lora": {"rank": 8, "dropout": dropout}}
+            each = build_job(jobs.scenario(on="generic-h100", software=software, training=given))
+            kernels = [step for step in operators.layer_forward(each, jobs.LAYER) if isinstance(step, Kernel)]
+            found[fused, dropout] = {one.name: one.work.bytes for one in kernels if isinstance(one.work, Stream)}
+            tokens = each.tokens
+    for fused in (True, False):
+        plain, thinned = found[fused, 0.0], found[fused, 0.05]
+        assert set(thinned) - set(plain) == {f"adapter of attention {way}, dropout" for way in ("in", "out")}
+        assert thinned["adapter of attention in, dropout"] == 5 * H * tokens
+    given = {"rank": 8}, {"rank": 8, "dropout": 0.05}
+    kept = [memory.kept_bytes(job(lora), operators.layer_ops(job(lora), jobs.LAYER)) for lora in given]
+    assert kept[1] - kept[0] == pytest.approx(2 * 3 * H * tokens)
+
+
 def test_only_adapters_are_trained() -> None:
     found, whole = job({"rank": 8}), job(None)
     adapters = 8 * (8 * 4 * H + 8 * 2 * H)
