@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` comes without the program's name; the arguments of the process are taken where it is left out.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them reads all that is installed
-    gc.set_threshold(50_000, 20, 20)  # a short process of small lasting objects: looking for cycles less often pays
+    gc.set_threshold(500_000, 20, 20)  # a process of small lasting objects: looking for cycles less often pays
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         console.flush()

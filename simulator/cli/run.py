@@ -105,10 +105,10 @@ def configure(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> int:
     """Load, simulate, write, show."""
     from simulator.specs.resolve import load_run
-    from simulator.specs.workflow import Workflow
+    from simulator.specs.scenario import is_workflow
 
     loaded = load_run(arguments.file, arguments.overrides)
-    if isinstance(loaded.scenario, Workflow):
+    if is_workflow(loaded.scenario):
         return _run_workflow(loaded.scenario, arguments)
     return _run_scenario(cast("Loaded[AnyScenario]", loaded), arguments)
 

@@ -1,11 +1,15 @@
 """What to look at where a run lasts longer than the clock of the simulation counts."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.specs.hardware import Cluster, Node
-from simulator.specs.scenario import OneScenario, ServingScenario
+from simulator.specs.scenario import serves
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import OneScenario
 
 SLOW = 1e6
 """Bytes or FLOPs per second below which no part of a machine is."""
@@ -15,14 +19,14 @@ _LIMIT = "the clock of the simulation counts 53 days"
 _HALF_S = 2.0**61 / units.TICKS_PER_SECOND
 
 
-def clock_overflow(scenario: OneScenario, arrivals_s: float = 0.0) -> InputError:
+def clock_overflow(scenario: "OneScenario", arrivals_s: float = 0.0) -> InputError:
     """The error, with the keys that are most likely the cause; `arrivals_s` is when the last request comes."""
     strange = list(_strange(scenario.cluster))
     if strange:
         said = "; ".join(f"`{path}` is {value}" for path, value in strange)
         message = f"the run lasts too long: {_LIMIT}"
         return InputError(Problem(message, path=strange[0][0], hint=f"{said}: is it meant?"))
-    if not isinstance(scenario, ServingScenario):
+    if not serves(scenario):
         hint = "cut `global_batch` or `sequence_length`, or look for a rate in `cluster` that is too low"
         return InputError(Problem(f"a step lasts too long: {_LIMIT}", path="training", hint=hint))
     requests = scenario.requests

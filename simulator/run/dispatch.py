@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Literal
 from simulator.errors import InputError, Problem
 from simulator.results.result import Result
 from simulator.run.kinds import kind_of
-from simulator.specs.scenario import AnyRun
 
 if TYPE_CHECKING:
     from simulator.run.long.kept import Kept
+    from simulator.specs.scenario import AnyRun
 
 
 def simulate(
-    scenario: AnyRun,
+    scenario: "AnyRun",
     *,
     fold: Literal["auto", "exact", "tiers", "none"] | None = None,
     executor: Literal["simpy", "max-plus"] | None = None,

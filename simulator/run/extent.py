@@ -7,13 +7,16 @@ of a scale far above theirs; and none of a device or stack with other figures th
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.run.kinds import kind_of
 from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure, Spec
 from simulator.specs.hardware import Accelerator, Cluster
-from simulator.specs.scenario import OneScenario, Scenario
+from simulator.specs.scenario import Scenario
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import OneScenario
 
 FAR = 4
 """Times the devices of the largest validated run from which on a run is beyond them."""
@@ -28,7 +31,7 @@ class Extent(NamedTuple):
     """Features of layout, in words."""
 
 
-def extent(scenario: OneScenario, cluster: Cluster | None = None) -> Extent:
+def extent(scenario: "OneScenario", cluster: Cluster | None = None) -> Extent:
     """The extent of one run, on another cluster where one is given."""
     return Extent(kind_of(scenario).group(scenario, cluster or scenario.cluster), tuple(_features(scenario)))
 
@@ -47,7 +50,7 @@ def beyond(own: Extent, held: Extent) -> tuple[str, ...]:
     return (*new, *large)
 
 
-def changed(scenario: OneScenario, cluster: Cluster) -> tuple[str, ...]:
+def changed(scenario: "OneScenario", cluster: Cluster) -> tuple[str, ...]:
     """The inputs whose figures are not those of their profiles: `accelerator`, `network`, `stack`."""
     device, stack = cluster.node.accelerator, scenario.stack
     known = [_of_time(spec) for spec in _profiles_of(device.name)]
@@ -59,7 +62,7 @@ def changed(scenario: OneScenario, cluster: Cluster) -> tuple[str, ...]:
     return tuple(name for name, yes in found.items() if yes)
 
 
-def _features(scenario: OneScenario) -> Iterator[str]:
+def _features(scenario: "OneScenario") -> Iterator[str]:
     if not isinstance(scenario, Scenario):
         if any(pool.role != "both" for pool in scenario.serving.pools):
             yield "prefill and decode apart"

@@ -10,23 +10,23 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.cost.device import WIDER, kernels_named
 from simulator.results.ground import MEASURABLE, Ground, Validation, weakest_of
 from simulator.run.extent import Extent, beyond, changed, extent, together
-from simulator.run.jobs.parts import parts
 from simulator.run.kinds import kind_of
-from simulator.run.workflow.stages import scenarios
 from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure
 from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.kernels import ANY_FAMILY, KernelProfile
 from simulator.specs.libraries.collectives import CollectiveProfile
-from simulator.specs.scenario import AnyRun, JobsScenario, OneScenario, ServingScenario
-from simulator.specs.serving import ServingStack
+from simulator.specs.scenario import has_jobs, is_workflow, serves
 from simulator.specs.training import Stack
-from simulator.specs.workflow import Workflow
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import AnyRun, OneScenario
+    from simulator.specs.serving import ServingStack
 
 FEWEST = 3
 """Published runs of the same conditions from which on a run counts as validated."""
@@ -65,7 +65,7 @@ class Shipped(NamedTuple):
     """How far they reach."""
 
 
-def conditions(scenario: OneScenario, cluster: Cluster | None = None) -> Conditions:
+def conditions(scenario: "OneScenario", cluster: Cluster | None = None) -> Conditions:
     """The conditions of a scenario, on another cluster where one is given."""
     cluster = cluster or scenario.cluster
     number = kind_of(scenario).precision(scenario)
@@ -79,14 +79,18 @@ def conditions(scenario: OneScenario, cluster: Cluster | None = None) -> Conditi
     )
 
 
-def ground(scenario: AnyRun) -> Ground:
+def ground(scenario: "AnyRun") -> Ground:
     """What a scenario stands on; with pools on several machines, several jobs or stages, the weakest of them."""
-    if isinstance(scenario, JobsScenario):
+    if has_jobs(scenario):
+        from simulator.run.jobs.parts import parts
+
         return weakest_of([ground(part) for part in parts(scenario)])
-    if isinstance(scenario, Workflow):
+    if is_workflow(scenario):
+        from simulator.run.workflow.stages import scenarios
+
         return weakest_of([ground(stage) for stage in scenarios(scenario)])
     homes = [scenario.cluster]
-    if isinstance(scenario, ServingScenario):
+    if serves(scenario):
         serving = scenario.serving
         placed = sorted(serving.all_pools, key=lambda pool: pool.cluster is not None)
         homes = [cluster.only(kind) for cluster, kind in (serving.home(pool, scenario.cluster) for pool in placed)]
@@ -145,7 +149,7 @@ def of_accelerator(spec: Accelerator) -> str:
     return _briefly(_weakest([str(table.status) for table in tables]), rows)
 
 
-def of_stack(spec: Stack | ServingStack) -> str:
+def of_stack(spec: "Stack | ServingStack") -> str:
     """The same of what is fitted of a stack."""
     return _briefly(_weakest(_fitted(spec)), [row for row in shipped() if row.conditions.stack == spec.name])
 
@@ -155,7 +159,7 @@ def _collectives(name: str) -> CollectiveProfile:
     return load_spec(CollectiveProfile, name)
 
 
-def _on(scenario: OneScenario, cluster: Cluster) -> Ground:
+def _on(scenario: "OneScenario", cluster: Cluster) -> Ground:
     named = dict(_inputs(scenario, cluster))
     statuses = {name: status for name, (status, _) in named.items()}
     weakest = max(statuses, key=lambda name: _ORDER.index(statuses[name]))
@@ -170,7 +174,7 @@ def _on(scenario: OneScenario, cluster: Cluster) -> Ground:
     return Ground(kind, statuses, f"{weakest} ({named[weakest][1]}, {statuses[weakest]})", known)
 
 
-def _inputs(scenario: OneScenario, cluster: Cluster) -> Iterator[tuple[str, tuple[str, str]]]:
+def _inputs(scenario: "OneScenario", cluster: Cluster) -> Iterator[tuple[str, tuple[str, str]]]:
     """Each input with its status and what it is."""
     accelerator, stack = cluster.node.accelerator, scenario.stack
     kernels = kernels_named(accelerator.kernels)
@@ -186,20 +190,20 @@ def _inputs(scenario: OneScenario, cluster: Cluster) -> Iterator[tuple[str, tupl
     yield "stack", (_weakest(_fitted(stack)), _brief(stack.name))
 
 
-def _fitted(stack: Stack | ServingStack) -> list[str]:
+def _fitted(stack: "Stack | ServingStack") -> list[str]:
     """Statuses of what is fitted of a stack."""
     figures = (getattr(stack, name, None) for name in _DECIDE_TIME)
     return [figure.status for figure in figures if figure is not None]
 
 
-def _kernels(scenario: OneScenario, profile: KernelProfile, number: str) -> Iterator[str]:
+def _kernels(scenario: "OneScenario", profile: KernelProfile, number: str) -> Iterator[str]:
     """Statuses of the kernels that run."""
     yield _of_format(profile.gemm, number)
     chosen = getattr(scenario.stack, "attention_kernel", None) or profile.best_attention
     yield profile.attention.get(chosen, profile.attention[profile.best_attention]).status
     yield profile.stream.status
     yield from _scans(scenario, profile)
-    if isinstance(scenario, ServingScenario):
+    if serves(scenario):
         yield profile.decode.status
         if scenario.model.experts:
             wanted = scenario.stack.expert_kernels
@@ -207,10 +211,10 @@ def _kernels(scenario: OneScenario, profile: KernelProfile, number: str) -> Iter
             yield _of_format(profile.experts.get(family, {}), number)
 
 
-def _scans(scenario: OneScenario, profile: KernelProfile) -> Iterator[str]:
+def _scans(scenario: "OneScenario", profile: KernelProfile) -> Iterator[str]:
     """Statuses of the kernels of layers with a state; backward passes are estimates everywhere."""
     for kind in dict.fromkeys(kind.attention for kind in scenario.model.kinds if kind.stateful):
-        families = scenario.stack.scan_kernels if isinstance(scenario, ServingScenario) else ()
+        families = scenario.stack.scan_kernels if serves(scenario) else ()
         known = (profile.scans.get(family, {}).get(kind) for family in families)
         yield next((str(kernels.status) for kernels in known if kernels is not None), "estimate")
 

@@ -7,17 +7,19 @@ sections of a resolved scenario (`kind_of_fields`); nothing else has to know whi
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.results.metrics import mean
 from simulator.results.result import Result
 from simulator.results.serving.request_time import mean_request_time
 from simulator.specs.hardware import Cluster
-from simulator.specs.jobs import TrainingJob
+from simulator.specs.kinds_of_files import chosen
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
-from simulator.specs.scenario import AnyRun, JobsScenario, Scenario, ServingScenario
-from simulator.specs.workflow import Workflow
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import AnyRun, JobsScenario, Scenario, ServingScenario
+    from simulator.specs.workflow import Workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,6 @@ class ScenarioKind:
     """The section of a scenario that makes it one of this kind."""
     does: str
     """Verb of a message: a scenario that `does`."""
-    spec: type[Scenario] | type[ServingScenario] | type[JobsScenario] | type[Workflow]
-    """What a user writes."""
     options: tuple[str, ...]
     """Options of `dispatch.simulate` that have a meaning."""
     simulate: Callable[..., Result]
@@ -64,14 +64,19 @@ class ScenarioKind:
     """The number format that decides the kernels of a scenario."""
 
     @property
+    def spec(self) -> "type[AnyRun]":
+        """What a user writes."""
+        return chosen({self.section: None})
+
+    @property
     def layout(self) -> str:
         """Path of the parallel sizes in a scenario."""
         return f"{self.section}.parallel"
 
 
-def kind_of(scenario: AnyRun) -> ScenarioKind:
+def kind_of(scenario: "AnyRun") -> ScenarioKind:
     """The kind of a scenario or of a workflow."""
-    return next(kind for kind in KINDS.values() if isinstance(scenario, kind.spec))
+    return next(kind for kind in KINDS.values() if kind.section in type(scenario).model_fields)
 
 
 def kind_of_fields(scenario: Mapping[str, Any]) -> ScenarioKind:
@@ -82,13 +87,13 @@ def kind_of_fields(scenario: Mapping[str, Any]) -> ScenarioKind:
 # ---- training ------------------------------------------------------------------------------------------------------
 
 
-def _train(scenario: Scenario, executor: Any = None, **options: Any) -> Result:
+def _train(scenario: "Scenario", executor: Any = None, **options: Any) -> Result:
     from simulator.run.simulate import simulate
 
     return simulate(scenario, executor=executor or "simpy", **options)
 
 
-def _train_quickly(scenario: Scenario) -> Result:
+def _train_quickly(scenario: "Scenario") -> Result:
     from simulator.run.simulate import finished, run
 
     profile = collective_profile(scenario.cluster.collectives)
@@ -109,7 +114,6 @@ TRAINING = ScenarioKind(
     name="training",
     section="training",
     does="trains",
-    spec=Scenario,
     options=("fold", "executor", "kept"),
     simulate=_train,
     evaluate=_train_quickly,
@@ -131,7 +135,7 @@ TRAINING = ScenarioKind(
 # ---- serving -------------------------------------------------------------------------------------------------------
 
 
-def _serve(scenario: ServingScenario, **options: Any) -> Result:
+def _serve(scenario: "ServingScenario", **options: Any) -> Result:
     from simulator.run.serve import serve
 
     return serve(scenario, **options)
@@ -145,7 +149,7 @@ def _devices_of_replicas(result: Result) -> int:
     return sum(replica.devices for replica in result.service.replicas) if result.service is not None else 0
 
 
-def _largest_replica(scenario: ServingScenario, _: Cluster) -> int:
+def _largest_replica(scenario: "ServingScenario", _: Cluster) -> int:
     serving = scenario.serving
     layouts = [pool.parallel or serving.parallel for pool in serving.pools] or [serving.parallel]
     return max(layout.devices * layout.sharers for layout in layouts)
@@ -155,7 +159,6 @@ SERVING = ScenarioKind(
     name="serving",
     section="serving",
     does="serves",
-    spec=ServingScenario,
     options=("leap",),
     simulate=_serve,
     evaluate=_serve,
@@ -176,7 +179,7 @@ SERVING = ScenarioKind(
 # ---- several jobs --------------------------------------------------------------------------------------------------
 
 
-def _run_jobs(scenario: JobsScenario, fold: Any = None, **options: Any) -> Result:
+def _run_jobs(scenario: "JobsScenario", fold: Any = None, **options: Any) -> Result:
     from simulator.run.jobs.simulate import simulate_jobs
 
     return simulate_jobs(scenario, fold=fold, **options)
@@ -194,8 +197,8 @@ def _parts_of_jobs(result: Result) -> dict[str, float]:
     return {"before": last.end_s - work, "alone": alone, "shared": work - alone}
 
 
-def _kinds_of_jobs(scenario: JobsScenario) -> dict[str, ScenarioKind]:
-    return {job.name: TRAINING if isinstance(job, TrainingJob) else SERVING for job in scenario.jobs}
+def _kinds_of_jobs(scenario: "JobsScenario") -> dict[str, ScenarioKind]:
+    return {job.name: TRAINING if "training" in type(job).model_fields else SERVING for job in scenario.jobs}
 
 
 def _devices_of_jobs(result: Result) -> int:
@@ -206,7 +209,6 @@ JOBS = ScenarioKind(
     name="jobs",
     section="jobs",
     does="runs several jobs",
-    spec=JobsScenario,
     options=("fold",),
     simulate=_run_jobs,
     evaluate=_run_jobs,
@@ -227,7 +229,7 @@ JOBS = ScenarioKind(
 # ---- workflows -----------------------------------------------------------------------------------------------------
 
 
-def _run_workflow(workflow: Workflow, **options: Any) -> Result:
+def _run_workflow(workflow: "Workflow", **options: Any) -> Result:
     from simulator.run.workflow.outcome import run_workflow
 
     return run_workflow(workflow)
@@ -237,7 +239,6 @@ WORKFLOW = ScenarioKind(
     name="workflow",
     section="stages",
     does="is a workflow",
-    spec=Workflow,
     options=(),
     simulate=_run_workflow,
     evaluate=_run_workflow,

@@ -1,4 +1,4 @@
-"""Numbers drawn from what `simulator.specs.requests.Distribution` describes.
+"""Numbers drawn from what `simulator.specs.distribution.Distribution` describes.
 
 Every distribution is a function of a standard normal score or of a uniform chance, one of them a value. So two columns
 can be tied together by their scores alone (a Gaussian copula, see `lengths`), whatever their distributions.
@@ -10,7 +10,7 @@ from math import ceil, erfc, floor, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.specs.requests import Distribution
+from simulator.specs.distribution import Distribution
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.base import Bandwidth, Count, Percentage, Seconds, Spec
-from simulator.specs.requests import Distribution
+from simulator.specs.distribution import Distribution
 
 Time = Annotated[Seconds, Field(gt=0)]
 MOST_RETRIES = 1000

@@ -8,7 +8,8 @@ from simulator.specs.base import Count, Percentage, Seconds, Spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 from simulator.specs.model import Model
-from simulator.specs.runs import Published, Serves, Trains
+from simulator.specs.runs import Published, Trains
+from simulator.specs.serves import Serves
 from simulator.specs.serving import Serving
 from simulator.specs.training import Training
 

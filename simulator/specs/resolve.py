@@ -11,19 +11,21 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import time_ns
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem
-from simulator.specs import catalog, foreign
+from simulator.specs import catalog, foreign, kinds_of_files
 from simulator.specs.base import Spec
-from simulator.specs.scenario import AnyRun, AnyScenario, JobsScenario, Scenario, ServingScenario
+from simulator.specs.kinds_of_files import RUNS, SCENARIOS, Root
 from simulator.specs.shape import Kind, below, canonical, folders, specs
 from simulator.specs.text.messages import from_pydantic, mistyped
 from simulator.specs.text.overrides import apply, parse
 from simulator.specs.text.yaml_text import Node, Place, plain, read
-from simulator.specs.workflow import Workflow
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import AnyRun, AnyScenario
 
 S = TypeVar("S", bound=Spec)
 
@@ -96,18 +98,18 @@ def _below(path: str, origins: Mapping[str, str]) -> Iterator[str]:
     return (at for at in below_it if at not in ("default", "derived"))
 
 
-def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[AnyScenario]:
+def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> "Loaded[AnyScenario]":
     """Read a scenario and apply overrides such as `training.parallel.tp=8`.
 
     `path` is a file, or a name that is searched as in `catalog.find`; what it says tells training from serving. Raises
     InputError with every problem found.
     """
-    return _load(AnyScenario, path, overrides, _scenario)
+    return _load(SCENARIOS, path, overrides, _scenario)
 
 
-def load_run(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[AnyRun]:
+def load_run(path: str | Path, overrides: Sequence[str] = ()) -> "Loaded[AnyRun]":
     """Read a scenario or a workflow, as `load_scenario` does."""
-    return _load(AnyRun, path, overrides, _chosen)
+    return _load(RUNS, path, overrides, _chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +126,12 @@ class Template:
         """The same with overrides; InputError for those that cannot be applied, an unknown key for example."""
         tree, root = _Tree(), self.root
         for text in overrides:
-            root = tree.change(root, text, Workflow if "stages" in root.children() else AnyScenario)
+            root = tree.change(root, text, RUNS)
         if tree.problems:
             raise InputError(*tree.problems)
         return Template(root, self.sources)
 
-    def filled(self) -> tuple[AnyRun, dict[str, Any]]:
+    def filled(self) -> "tuple[AnyRun, dict[str, Any]]":
         """The validated scenario or workflow, and the plain data (text, numbers, lists, mappings) from which `restored`
         makes it again where its files are not at hand. Raises InputError with every problem."""
         tree = _Tree()
@@ -142,16 +144,16 @@ def read_template(path: str | Path, overrides: Sequence[str] = ()) -> Template:
     """Read the file of a scenario or of a workflow, or the one of a name, to be changed many times; InputError for what
     cannot be read."""
     tree = _Tree()
-    root = tree.start(path, AnyRun)
+    root = tree.start(path, RUNS)
     if tree.problems:
         raise InputError(*sorted(tree.problems, key=tree.reading_order))
     return Template(root, tuple(tree.sources)).changed(overrides)
 
 
-def restored(document: Mapping[str, Any]) -> AnyRun:
+def restored(document: Mapping[str, Any]) -> "AnyRun":
     """The scenario or workflow of the plain data that `Template.filled` gave; InputError where another version gave
     it."""
-    kind = _kind(document)
+    kind = kinds_of_files.chosen(document)
     try:
         return kind.model_validate(document)
     except ValidationError as error:
@@ -212,7 +214,7 @@ def load_file(kind: type[S], path: str | Path, overrides: Sequence[str] = ()) ->
 
 
 def _load(
-    kind: Kind, path: str | Path, overrides: Sequence[str], choose: "Callable[[Node, _Tree], type[S] | None]"
+    kind: Kind | Root, path: str | Path, overrides: Sequence[str], choose: "Callable[[Node, _Tree], type[S] | None]"
 ) -> Loaded[S]:
     """Read a file that may be of several kinds; `choose` says which one it is, or reports why it cannot tell."""
     tree = _Tree()
@@ -253,7 +255,7 @@ def _chosen(root: Node, tree: "_Tree") -> "type[AnyRun] | None":
     else:
         problems = list(_misplaced(root, ""))
     tree.report(problems)
-    return None if problems else _kind(entries)
+    return None if problems else kinds_of_files.chosen(entries)
 
 
 def _misplaced_jobs(jobs: Node) -> Iterator[Problem]:
@@ -272,25 +274,12 @@ def _misplaced(root: Node, path: str) -> Iterator[Problem]:
         hint = f"take one of them away, or make two {'jobs' if path else 'files'}"
         yield root.keys[second].problem(message, path + second, hint)
         return
-    serves, stack = _serves(entries), entries.get("stack")
+    serves, stack = kinds_of_files.serves(entries), entries.get("stack")
     kind = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
     if stack is not None and isinstance(stack.value, dict) and (kind is not None and kind.value == "serving") != serves:
         here, there = ("serving", "training") if serves else ("training", "serving")
         hint = f"write a {here} stack (`clustersim profiles stacks` lists them), or a `{there}` section"
         yield stack.place.problem(f"this software is for {there}, and the {what} is for {here}", f"{path}stack", hint)
-
-
-def _kind(entries: Mapping[str, Any]) -> type[AnyRun]:
-    """Which kind of scenario has these sections, or whether a workflow has."""
-    if "stages" in entries:
-        return Workflow
-    if "jobs" in entries:
-        return JobsScenario
-    return ServingScenario if _serves(entries) else Scenario
-
-
-def _serves(entries: Mapping[str, Any]) -> bool:
-    return "training" not in entries and not {"serving", "requests"}.isdisjoint(entries)
 
 
 def dump(spec: Spec) -> dict[str, Any]:
@@ -330,14 +319,17 @@ class _Tree:
         self.broken: set[str] = set()
         """Paths at which a reference could not be followed; what is wrong below them is a consequence."""
 
-    def start(self, path: str | Path, kind: Kind) -> Node:
+    def start(self, path: str | Path, kind: Kind | Root) -> Node:
         """The expanded root of the first file."""
-        return self._file(catalog.entrance(path, folders(kind)), kind, _At("", ()))
+        rooms = kind.folders if isinstance(kind, Root) else folders(kind)
+        return self._file(catalog.entrance(path, rooms), kind, _At("", ()))
 
-    def change(self, root: Node, text: str, kind: Kind) -> Node:
+    def change(self, root: Node, text: str, kind: Kind | Root) -> Node:
         """The tree with one override; where that fails, a problem and the tree as it was."""
         try:
-            return apply(root, parse(text), kind, lambda node, inner, where: self._expand(node, inner, _At(where, ())))
+            override = parse(text)
+            known = kind.of((*root.children(), override.keys[0])) if isinstance(kind, Root) else kind
+            return apply(root, override, known, lambda node, inner, where: self._expand(node, inner, _At(where, ())))
         except InputError as error:
             self.problems.extend(error.problems)
             return root
@@ -354,12 +346,14 @@ class _Tree:
         position = self.sources.index(problem.file) if problem.file in self.sources else len(self.sources)
         return position, problem.line or 0, problem.column or 0
 
-    def _file(self, path: Path, kind: Kind, at: _At) -> Node:
+    def _file(self, path: Path, kind: Kind | Root, at: _At) -> Node:
         name = catalog.shown(path)
         self.files.append(path.absolute())
         if name not in self.sources:
             self.sources.append(name)
         root = read(path, name, self.problems)
+        if isinstance(kind, Root):
+            kind = kind.of(root.children())
         if foreign.is_foreign(path, folders(kind)):
             root = foreign.translated(root, folders(kind))
         return self._expand(root, kind, at._replace(chain=(*at.chain, path.absolute())))

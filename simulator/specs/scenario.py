@@ -1,15 +1,25 @@
-"""The root of a scenario file."""
+"""The root of a scenario file, and what else a run may be.
 
-from typing import Annotated, ClassVar, Literal
+Building the classes of specs takes longer than reading a file. Here stands what a run that trains needs; the other
+kinds, and the unions of all, are loaded when they are asked for. What has a scenario of any kind in hand tells its kind
+by its sections, with the functions at the end.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
 from simulator.specs.base import Spec
 from simulator.specs.hardware import Cluster
-from simulator.specs.jobs import JobsScenario
 from simulator.specs.model import Model
-from simulator.specs.runs import Published, Serves, Trains
-from simulator.specs.workflow import Workflow
+from simulator.specs.runs import Published, Trains
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from simulator.specs.jobs import JobsScenario as JobsScenario
+    from simulator.specs.serves import ServingScenario as ServingScenario
+    from simulator.specs.workflow import Workflow
 
 __all__ = ["AnyRun", "AnyScenario", "Common", "JobsScenario", "OneScenario", "Published", "Scenario", "ServingScenario"]
 
@@ -36,7 +46,6 @@ class Common(Spec):
 
 
 _SERVES = "only a scenario that serves has it, with `serving:` and `requests:` in place of `training:`"
-_TRAINS = "only a scenario that trains has it, with `training:` in place of `serving:` and `requests:`"
 
 
 class Scenario(Trains, Common):
@@ -55,17 +64,52 @@ class Scenario(Trains, Common):
         return cluster
 
 
-class ServingScenario(Serves, Common):
-    """One simulated serving run."""
+if TYPE_CHECKING:
+    OneScenario: TypeAlias = Scenario | ServingScenario
+    AnyScenario: TypeAlias = OneScenario | JobsScenario
+    AnyRun: TypeAlias = AnyScenario | Workflow
 
-    elsewhere: ClassVar[dict[str, str]] = {"fold": _TRAINS}
+
+def __getattr__(name: str) -> Any:
+    """The other kinds of scenario, and the unions: `OneScenario` is one run, `AnyScenario` what a scenario file may be,
+    `AnyRun` what can be checked and swept, a scenario or a workflow."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from simulator.specs.serves import ServingScenario
+
+    if name == "ServingScenario":
+        return ServingScenario
+    if name == "OneScenario":
+        return Scenario | ServingScenario
+    from simulator.specs.jobs import JobsScenario
+
+    if name == "JobsScenario":
+        return JobsScenario
+    from simulator.specs.workflow import Workflow
+
+    found = Scenario | ServingScenario | JobsScenario
+    return found if name == "AnyScenario" else found | Workflow
 
 
-OneScenario = Scenario | ServingScenario
-"""One run."""
+def trains(run: "AnyRun") -> "TypeIs[Scenario]":
+    """Whether it is one run that trains."""
+    return _has(run, "training")
 
-AnyScenario = OneScenario | JobsScenario
-"""What a scenario file may be."""
 
-AnyRun = AnyScenario | Workflow
-"""What can be checked and swept: a scenario or a workflow."""
+def serves(run: "AnyRun") -> "TypeIs[ServingScenario]":
+    """Whether it is one run that serves."""
+    return _has(run, "serving")
+
+
+def has_jobs(run: "AnyRun") -> "TypeIs[JobsScenario]":
+    """Whether it is several runs on one cluster."""
+    return _has(run, "jobs")
+
+
+def is_workflow(run: "AnyRun") -> "TypeIs[Workflow]":
+    """Whether it is stages that depend on each other."""
+    return _has(run, "stages")
+
+
+def _has(run: Spec, section: str) -> bool:
+    return section in type(run).model_fields

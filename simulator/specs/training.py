@@ -7,10 +7,10 @@ from pydantic import Field, model_validator
 from simulator.axes import mesh_axes
 from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
 from simulator.specs.batching import Batching
+from simulator.specs.distribution import Distribution
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.long_runs.run import LongRun
 from simulator.specs.noise import Noise
-from simulator.specs.requests import Distribution
 from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.specs.tiers.offload import Offload
 from simulator.specs.tiers.sharding import Sharding

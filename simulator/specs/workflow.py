@@ -9,7 +9,8 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from simulator.specs.base import Count, Percentage, Seconds, Spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
-from simulator.specs.runs import Serves, Trains
+from simulator.specs.runs import Trains
+from simulator.specs.serves import Serves
 
 MOST_RUNS = 100_000
 """Runs of stages in a workflow."""

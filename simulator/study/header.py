@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator import units
 from simulator.axes import CP, DP, EP, PP, TP
-from simulator.run.kinds import kind_of_fields
+from simulator.run.kinds import JOBS, SERVING, TRAINING, WORKFLOW, kind_of_fields
 from simulator.scenario_fields import at, devices, parts_of, whole, word
-from simulator.specs.scenario import AnyRun, JobsScenario, Scenario, ServingScenario
 from simulator.specs.text.written import dimension_at
-from simulator.specs.workflow import Workflow
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import AnyRun
 
 DEPENDS = {
     "jobs": ("jobs.*.name",),
@@ -124,11 +125,11 @@ def _text(path: str, value: Any) -> str:
     return units.format(value, named) if named not in (None, "count") else f"{value:,.6g}"
 
 
-def _kind_at(path: str) -> type[AnyRun]:
+def _kind_at(path: str) -> "type[AnyRun]":
     """Which kind of scenario has a section."""
     if path.startswith(_OF_WORKFLOWS):
-        return Workflow
-    return JobsScenario if path.startswith(_OF_JOBS) else ServingScenario if path.startswith(_OF_SERVING) else Scenario
+        return WORKFLOW.spec
+    return (JOBS if path.startswith(_OF_JOBS) else SERVING if path.startswith(_OF_SERVING) else TRAINING).spec
 
 
 def _spelled(value: Any) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from simulator.random import stream
+from simulator.specs.distribution import Distribution
 from simulator.specs.fleet import Admission, Failures, Fleet, Station
-from simulator.specs.requests import Distribution
 from tests.fleets import ran
 from tests.replicas import TOKENS, Setting, asked
 from tests.theory.test_queues import erlang_c

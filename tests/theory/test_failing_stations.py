@@ -10,8 +10,8 @@ from simulator.random import stream
 from simulator.run.serve import serve
 from simulator.serving.fleet.stations import Servers
 from simulator.specs import load_scenario
+from simulator.specs.distribution import Distribution
 from simulator.specs.fleet import Station
-from simulator.specs.requests import Distribution
 
 SECOND = 10**12
 FILE = "scenarios/serving/quickstart.yaml"

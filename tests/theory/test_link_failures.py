@@ -16,8 +16,8 @@ from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.links import LinkBreakdowns
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.replica.ledger import open_ledger
+from simulator.specs.distribution import Distribution
 from simulator.specs.fleet import LinkFailures
-from simulator.specs.requests import Distribution
 from tests.machines import cluster, profile
 from tests.replicas import ENDLESS, Price, Setting, asked, replica
 

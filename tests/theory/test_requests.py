@@ -9,8 +9,9 @@ from scipy import stats
 from simulator.random import stream
 from simulator.serving.workload.arrivals import times
 from simulator.serving.workload.lengths import lengths
+from simulator.specs.distribution import Distribution
 from simulator.specs.distributions import from_scores, normal_cdf, sample, zipf
-from simulator.specs.requests import Arrivals, Distribution, Lengths
+from simulator.specs.requests import Arrivals, Lengths
 
 N = 100_000
 KS = 1.95 / N**0.5

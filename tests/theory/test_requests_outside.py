@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from simulator.run.serve import run_serving
 from simulator.specs import load_spec
 from simulator.specs.base import Figure
+from simulator.specs.distribution import Distribution
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
-from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
+from simulator.specs.requests import Arrivals, ClosedLoop, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Serving, ServingStack
 

@@ -22,9 +22,10 @@ from simulator.interop.rows.serving_settings import Case, Told, settings
 from simulator.interop.rows.slices import slice_of
 from simulator.interop.rows.speculation import speculation
 from simulator.interop.rows.suspicious import check_serving
+from simulator.specs.distribution import Distribution
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
-from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
+from simulator.specs.requests import Arrivals, ClosedLoop, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Serving, ServingStack
 from simulator.specs.speculation import Speculation

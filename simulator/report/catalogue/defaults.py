@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import prod
+from typing import TYPE_CHECKING
 
 from simulator.axes import CP, PP, TP
 from simulator.report.catalogue.explain import scalar
@@ -9,14 +10,17 @@ from simulator.report.catalogue.quantities import dimension_of
 from simulator.scenario_fields import devices, replicas
 from simulator.specs import dump
 from simulator.specs.base import Figure, Spec
-from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
+from simulator.specs.scenario import Scenario, has_jobs, serves
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import AnyScenario
 
 
-def origins(scenario: AnyScenario, known: Mapping[str, str]) -> dict[str, str]:
+def origins(scenario: "AnyScenario", known: Mapping[str, str]) -> dict[str, str]:
     """What stands beside each value: where it was set (`known`), or what an open one is; beside the placements of
     jobs where they lie."""
     found = {**known, **defaults(scenario)}
-    if isinstance(scenario, JobsScenario):
+    if has_jobs(scenario):
         from simulator.results.places import place_in_words
         from simulator.run.jobs.placing import place
 
@@ -27,17 +31,17 @@ def origins(scenario: AnyScenario, known: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def defaults(scenario: AnyScenario) -> dict[str, str]:
+def defaults(scenario: "AnyScenario") -> dict[str, str]:
     """A remark for each open value, by its path: the stack's choice, or the size that follows from the others.
 
     Raises InputError where jobs cannot be placed.
     """
-    if isinstance(scenario, JobsScenario):
+    if has_jobs(scenario):
         from simulator.run.jobs.parts import parts
 
         jobs = enumerate(parts(scenario))
         return {f"jobs.{i}.{path}": remark for i, job in jobs for path, remark in defaults(job).items()}
-    if isinstance(scenario, ServingScenario):
+    if serves(scenario):
         return _by_stack(scenario.serving.batching, scenario.stack, "serving.batching") | _by_stack(
             scenario.serving.kv_cache, scenario.stack, "serving.kv_cache"
         )

@@ -5,7 +5,7 @@ least, set before any residual was looked at; how fast weights fall with them is
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from simulator.run.extent import Extent, extent
 from simulator.run.ground import Conditions, conditions
 from simulator.run.spread.conformal import Floats
 from simulator.specs.hardware import Cluster
-from simulator.specs.scenario import OneScenario
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import OneScenario
 
 DEVICE, VENDOR = 1.0, 0.5
 """Distance of another device, and how much more where its maker is another; half between devices of near years."""
@@ -54,7 +56,7 @@ class Alike(NamedTuple):
     """Logarithm of measured over simulated of each row."""
 
 
-def like(scenario: OneScenario, cluster: Cluster | None = None) -> Like:
+def like(scenario: "OneScenario", cluster: Cluster | None = None) -> Like:
     """What a scenario is, on another cluster where one is given."""
     device = (cluster or scenario.cluster).node.accelerator
     return Like(conditions(scenario, cluster), extent(scenario, cluster), device.vendor, device.year)

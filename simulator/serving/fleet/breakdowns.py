@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 from simulator.engine.agenda import Agenda
 from simulator.random import stream
 from simulator.serving.fleet.roster import DRAINING, STARTING, UP, Member, Roster
+from simulator.specs.distribution import Distribution
 from simulator.specs.distributions import sample
 from simulator.specs.fleet import Failures
-from simulator.specs.requests import Distribution
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
 LATEST = 1 << 61

@@ -10,8 +10,9 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.random import stream
+from simulator.specs.distribution import Distribution
 from simulator.specs.distributions import Floats, Integers, from_scores, sample
-from simulator.specs.requests import MOST_TOKENS, Distribution, Lengths
+from simulator.specs.requests import MOST_TOKENS, Lengths
 
 
 def lengths(given: Lengths, count: int, seed: int) -> tuple[Integers, Integers]:

@@ -4,7 +4,7 @@ The way back from a validated scenario to `Template`, for scenarios that were ma
 """
 
 from functools import cache, partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BeforeValidator
 
@@ -12,9 +12,11 @@ from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.specs.base import Figure, Spec
 from simulator.specs.resolve import Template
-from simulator.specs.scenario import AnyRun
 from simulator.specs.shape import Kind, below, canonical, specs
 from simulator.specs.text.yaml_text import Node, Place
+
+if TYPE_CHECKING:
+    from simulator.specs.scenario import AnyRun
 
 _PLACE = Place("scenario")
 _BASE = {
@@ -35,7 +37,7 @@ _BASE = {
 """The SI base unit of each of `units.DIMENSIONS`."""
 
 
-def template_of(scenario: AnyRun) -> Template:
+def template_of(scenario: "AnyRun") -> Template:
     """The template of a scenario or of a workflow that was made in Python; InputError where it cannot be written
     down."""
     template = Template(_node(scenario, type(scenario)))

@@ -193,3 +193,23 @@ def test_a_training_imports_nothing_of_what_serves() -> None:
     assert "simulator.training.job" in found
     assert not {name for name in found if name.startswith("simulator.serving")}
     assert "numpy.ma" not in found
+    assert not OF_OTHER_KINDS & found
+
+
+OF_OTHER_KINDS = {f"simulator.specs.{name}" for name in ("serves", "serving", "requests", "fleet", "jobs", "workflow")}
+"""Specs that a file which trains has no use for."""
+
+
+@pytest.mark.parametrize(
+    ("file", "needed"),
+    [
+        (QUICKSTART, set()),
+        ("scenarios/serving/quickstart.yaml", {"serves", "serving", "requests", "fleet"}),
+        ("scenarios/jobs/placement.yaml", {"serves", "serving", "requests", "fleet", "jobs"}),
+    ],
+)
+def test_only_the_specs_of_the_kind_of_a_file_are_loaded(file: str, needed: set[str]) -> None:
+    code = f"from simulator.specs import load_scenario; import sys; load_scenario({file!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = OF_OTHER_KINDS & set(done.stdout.split())
+    assert loaded == {f"simulator.specs.{name}" for name in needed}

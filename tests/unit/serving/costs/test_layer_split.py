@@ -6,9 +6,10 @@ from simulator.run.serve import run_serving
 from simulator.serving.costs.attention import SCORE_BYTES
 from simulator.serving.fleet.system import resolve
 from simulator.specs import load_spec
+from simulator.specs.distribution import Distribution
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
-from simulator.specs.requests import Arrivals, Distribution, Lengths, Requests
+from simulator.specs.requests import Arrivals, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Serving, ServingStack
 

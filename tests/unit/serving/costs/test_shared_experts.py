@@ -8,9 +8,10 @@ from simulator.serving.costs.iteration import compile_costs
 from simulator.serving.costs.pieces import by_part
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs import load_spec
+from simulator.specs.distribution import Distribution
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
-from simulator.specs.requests import Arrivals, Distribution, Lengths, Requests
+from simulator.specs.requests import Arrivals, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import KvCache, Layout, NumberFormats, Serving, ServingStack
 

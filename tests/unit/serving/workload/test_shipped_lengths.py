@@ -9,7 +9,8 @@ from simulator.calibration.lengths import FITTED, QUOTED, points, spearman
 from simulator.interop.traces import TraceColumns, read
 from simulator.serving.workload.lengths import lengths
 from simulator.specs import load_spec, names
-from simulator.specs.requests import Distribution, Lengths
+from simulator.specs.distribution import Distribution
+from simulator.specs.requests import Lengths
 
 TRACES = Path(__file__).parents[5] / "shared" / "data" / "traces"
 DRAWS = 100_000
