@@ -59,7 +59,7 @@ LEAST = "least-outstanding"
 MOST_DEVICES = 1 << 16
 """Devices above which a cluster is refused."""
 MOST_REQUESTS = 10_000_000
-"""Requests above which a run is refused: a million takes 0.7 GB, with `records: sample` less."""
+"""Requests above which a run is refused: a million takes 0.6 GB, with `records: sample` less."""
 
 
 @dataclass(frozen=True, slots=True)

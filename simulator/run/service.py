@@ -41,7 +41,7 @@ from simulator.run.served.rows import (
     PartSeconds,
     gaps_of,
     iterations_of,
-    log_of,
+    logs_of,
     order_of,
     parts_of,
     requests_of,
@@ -83,7 +83,7 @@ def gather(run: "ServingRun", links: bool = True) -> Result:
         run.condensing.finish()
     service = _service(run) if fits else None
     stuck = () if service is None else never_starts(service)
-    served = service is not None and not stuck and not bool((column(run.ledger.status) == REJECTED).all())
+    served = service is not None and not stuck and not bool((np.asarray(run.ledger.status) == REJECTED).all())
     if service is not None and service.models is not None:
         service = with_amounts(run, service, _prices(run), _energies(run, service))
     metrics = {} if service is None else _metrics(run, service)
@@ -203,7 +203,7 @@ def _replicas(run: "ServingRun") -> tuple[ReplicaRecord, ...]:
     found, seconds = [], PartSeconds()
     for number, (replica, home) in enumerate(zip(run.replicas, run.homes, strict=True)):
         if run.condensing is None:
-            rows, parts = iterations_of(replica), row_parts(replica, log_of(replica), seconds)
+            rows, parts = iterations_of(replica), row_parts(replica, seconds)
         else:
             rows, parts = run.condensing.rows(number), run.condensing.totals.replicas[number].parts
         found.append(_record(replica, home, rows, parts_of(replica, parts)))
@@ -352,8 +352,7 @@ def _per_step(run: "ServingRun") -> dict[str, float]:
     for number, replica in enumerate(run.replicas):
         if replica.stages.costs[0].speculation is not None and replica.role != "prefill":
             if run.condensing is None:
-                log = log_of(replica)
-                steps += int((log[1] * log[4]).sum())
+                steps += sum(int((log[1] * log[4]).sum()) for log in logs_of(replica))
             else:
                 steps += run.condensing.totals.replicas[number].decoded
             produced += sum(getattr(batch.decodes, "produced", 0) for batch in replica.batches)

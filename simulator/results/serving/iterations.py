@@ -6,11 +6,13 @@ All times are picoseconds.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.results.result import Iterations, TokenGaps
+from simulator.results.serving.packed import PackedIterations
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,33 +59,53 @@ class RowGaps:
         """Those noted, those before the first iterations, those in stretches."""
         yield self.noted
         for rows, plain in self.rows:
-            for begin in range(0, len(plain), PART):
-                here = slice(begin, begin + PART)
-                some = plain[here] & (rows.decodes[here] > 0)
-                yield TokenGaps(rows.first[here][some], rows.decodes[here][some])
+            for here, part in pieces(rows):
+                decodes = part.decodes
+                some = plain[here] & (decodes > 0)
+                yield TokenGaps(part.first[some], decodes[some])
         for rows, _ in self.rows:
-            stretches = np.flatnonzero(rows.count > 1)
-            upto = np.cumsum(rows.count[stretches] - 1)
+            stretches = _stretches(rows)
+            upto = np.cumsum(stretches.count - 1)
             cuts = np.searchsorted(upto, np.arange(PART, upto[-1] if len(upto) else 0, PART), side="right")
-            for stretch in np.split(stretches, cuts):
-                yield _inside(rows, stretch)
+            for begin, end in pairwise([0, *cuts.tolist(), len(upto)]):
+                yield _inside(stretches, slice(begin, end))
 
 
 def _joined(parts: Sequence[TokenGaps]) -> TokenGaps:
     return TokenGaps(np.concatenate([part.gap for part in parts]), np.concatenate([part.count for part in parts]))
 
 
-def _inside(rows: Iterations, stretches: Ints) -> TokenGaps:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stretches:
+    """Rows that stand for several iterations."""
+
+    count: Ints
+    first: Ints
+    growth: Ints
+    decodes: Ints
+
+
+def _stretches(rows: Iterations) -> _Stretches:
+    parts = []
+    for _, part in pieces(rows):
+        some = np.flatnonzero(part.count > 1)
+        parts.append([column[some] for column in (part.count, part.first, part.growth, part.decodes)])
+    none = [np.zeros(0, np.int64)] * 4
+    return _Stretches(*(np.concatenate(column) for column in zip(none, *parts, strict=True)))
+
+
+def _inside(rows: _Stretches, here: slice) -> TokenGaps:
     """Gaps in some rows after their first iterations."""
-    more = rows.count[stretches] - 1
-    row = np.repeat(stretches, more)
+    more = rows.count[here] - 1
+    row = np.repeat(np.arange(len(more)), more)
     step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
-    return TokenGaps(rows.first[row] + step * rows.growth[row], rows.decodes[row])
+    return TokenGaps(rows.first[here][row] + step * rows.growth[here][row], rows.decodes[here][row])
 
 
 def lengths(iterations: Iterations) -> Ints:
     """How long the iterations of each row take together."""
-    return _together(iterations.count, iterations.first, iterations.growth)
+    parts = [_together(rows.count, rows.first, rows.growth) for _, rows in pieces(iterations)]
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def ends(iterations: Iterations) -> Ints:
@@ -123,6 +145,9 @@ def ended(iterations: Iterations, rows: Ints, moments: Ints) -> Ints:
 
 def pieces(iterations: Iterations) -> Iterator[tuple[slice, Iterations]]:
     """At most `PART` rows at a time, and where they are, so that what is reckoned from many takes little memory."""
+    if isinstance(iterations, PackedIterations):
+        yield from iterations.some(PART)
+        return
     for begin in range(0, len(iterations.count), PART):
         here = slice(begin, begin + PART)
         yield here, Iterations(*(getattr(iterations, field.name)[here] for field in fields(Iterations)))

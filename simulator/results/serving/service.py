@@ -342,14 +342,14 @@ def _work(service: Service, duration: float) -> dict[str, float]:
     busy = sequences = decoding = usage = at_most = 0.0
     held = held_seconds(service)
     for replica in service.replicas:
-        length = of.lengths(replica.iterations) / SECOND
         rows = replica.iterations
+        length = of.lengths(rows) / SECOND
         usage += per(float((rows.mean_blocks * length).sum()), replica.blocks)
         at_most = max(at_most, per(float(rows.last_blocks.max(initial=0)), replica.blocks))
         busy += float(length.sum())
         if replica.role != "prefill":
             decoding += float(length.sum())
-            sequences += float((replica.iterations.decodes * length).sum())
+            sequences += float((rows.decodes * length).sum())
     rented = sum(replica.devices * each for replica, each in zip(service.replicas, held, strict=True))
     return {
         "mean_batch": per(sequences, decoding),

@@ -21,6 +21,7 @@ from simulator.collectives.link_range import LinkRange
 from simulator.fabric import Fabric
 from simulator.results.result import LinkLoad, Service
 from simulator.results.serving.service import span
+from simulator.run.served.rows import logs_of
 from simulator.serving.costs.beside.drafting import verified_rows
 from simulator.serving.costs.iteration import library
 from simulator.serving.costs.sends import Library, knot
@@ -108,12 +109,14 @@ def serving_links(run: "ServingRun", service: Service) -> tuple[LinkLoad, ...]:
 
 def _collectives(replica: Replica, place: ReplicaPlacement, number: int, runs: Library) -> Iterator[Flow]:
     """What the iterations of a replica sent."""
-    log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T
+    stages, tp = replica.stages.costs, len(place.own) // len(replica.stages.costs)
+    if not any(cost.sends or cost.hop is not None for cost in stages):
+        return
+    log = np.concatenate([np.zeros((COLUMNS, 0), np.int64), *logs_of(replica)], axis=1)
     start, count, first, growth, decodes, tokens, *_, ended = log
     end = start + count * first + growth * (count * (count - 1) // 2)
     verified = verified_rows(replica.stages.costs[0].speculation, decodes)
     rows, joint = (verified + tokens, verified + ended), np.array(replica.record.shared_rows, np.int64).reshape(-1, 2).T
-    stages, tp = replica.stages.costs, len(place.own) // len(replica.stages.costs)
     for stage, cost in enumerate(stages):
         for send in cost.sends:
             group = send.group(place, stage, tp)

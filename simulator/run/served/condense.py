@@ -20,7 +20,7 @@ from simulator.results.result import Iterations, RequestRecords, TokenGaps
 from simulator.results.serving.service import FINISHED, MILLISECOND, concurrent
 from simulator.results.serving.totals import ReplicaTotals, Totals
 from simulator.run.energy import PowerLevels
-from simulator.run.served.rows import PartSeconds, gaps_of, iterations_of, log_of, requests_of, row_parts, verified_of
+from simulator.run.served.rows import PartSeconds, gaps_of, iterations_of, requests_of, row_parts, verified_of
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import Ledger, column
 from simulator.serving.replica.record import COLUMNS
@@ -77,7 +77,7 @@ class Condensing:
         replica, home, total = self.replicas[number], self.homes[number], self.totals.replicas[number]
         rows = iterations_of(replica)
         self.totals.add_rows(total, rows, gaps_of((replica,), (rows,)))
-        parts = row_parts(replica, log_of(replica), self.seconds)
+        parts = row_parts(replica, self.seconds)
         for part, seconds in parts.items():
             total.parts[part] = total.parts.get(part, 0.0) + seconds
         accelerator = home.node.accelerator

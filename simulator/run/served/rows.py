@@ -1,6 +1,6 @@
 """What replicas and requests wrote down while a run lasted, as the columns of a Result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from simulator import units
 from simulator.axes import EP, TP
 from simulator.results.result import Iterations, RequestRecords, TokenGaps
 from simulator.results.serving.iterations import RowGaps
+from simulator.results.serving.packed import PACKED, PackedIterations
 from simulator.serving.costs.beside.drafting import verified_rows
 from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.costs.pieces import RowCosts
@@ -19,6 +20,9 @@ from simulator.serving.replica.replica import Replica
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Sizes = tuple[Ints, Floats]
+"""Sizes, and how many there are of each."""
 
 
 def order_of(ledger: Ledger) -> Ints:
@@ -35,7 +39,9 @@ def requests_of(ledger: Ledger, order: Ints) -> RequestRecords:
     together = bool((order == np.arange(first, first + len(order))).all())
 
     def taken(values: Column) -> Ints:
-        return column(values, first, first + len(order)) if together else column(values)[order]
+        if together:
+            return column(values, first, first + len(order))
+        return column(values)[order] if isinstance(values, list) else np.asarray(np.asarray(values)[order], np.int64)
 
     return RequestRecords(
         arrival=taken(ledger.arrival),
@@ -53,14 +59,22 @@ def requests_of(ledger: Ledger, order: Ints) -> RequestRecords:
     )
 
 
-def log_of(replica: Replica) -> Ints:
-    """The columns of a replica's log, which share its memory."""
-    return np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T
+def logs_of(replica: Replica) -> Iterator[Ints]:
+    """The columns of a replica's log, `PACKED` rows at a time."""
+    record = replica.record
+    for part in record.parts:
+        yield part.table()
+    rows = np.frombuffer(record.log, np.int64).reshape(-1, COLUMNS)
+    for first in range(0, len(rows), PACKED):
+        yield rows[first : first + PACKED].T
 
 
 def iterations_of(replica: Replica) -> Iterations:
     """What a replica did."""
-    rows = log_of(replica)
+    if replica.record.parts:
+        replica.record.pack(replica.policy.grows, 1)
+        return PackedIterations(replica.record.parts)
+    rows = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T
     count, blocks = rows[1], rows[8]
     mean, last = blocks.astype(np.float64), blocks.copy()
     if replica.policy.grows:
@@ -104,34 +118,43 @@ class PartSeconds:
         return {part: each[sizes] for part, each in seconds.items()}
 
 
-def row_parts(replica: Replica, rows: Ints, parts: PartSeconds) -> dict[str, float]:
+def row_parts(replica: Replica, parts: PartSeconds) -> dict[str, float]:
     """Seconds of rows of a replica by what they consist of, as far as rows say, the mean over its stages; `parts` are
     those of replicas before."""
-    _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
-    verified = verified_rows(replica.stages.costs[0].speculation, decodes)
+    speculation = replica.stages.costs[0].speculation
+
+    def times(amount: Callable[[Ints, Ints], Ints], which: Callable[[Ints], Bools] | None = None) -> Sizes:
+        """Amounts of (rows of decodes, row of the log) that iterations have, and how many have each."""
+        found = (
+            (amount(verified_rows(speculation, log[4]), log), log[1], slice(None) if which is None else which(log))
+            for log in logs_of(replica)
+        )
+        return _times((amounts[some], count[some]) for amounts, count, some in found)
+
+    body = times(lambda verified, log: verified + log[5])
+    ending = times(lambda verified, log: verified + log[10])
     # A static batch computes rows of members that are done as well: what they cost is found under attention.
     seconds: dict[str, float] = {}
     record, costs = replica.record, replica.stages.costs
     for cost in costs:
-        for body, amount in ((cost.body, verified + tokens), (cost.ending, verified + ended)):
-            sizes, times = _times(amount, count)
-            for part, each in parts.of(body, sizes).items():
-                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
+        for own, (sizes, often) in ((cost.body, body), (cost.ending, ending)):
+            for part, each in parts.of(own, sizes).items():
+                seconds[part] = seconds.get(part, 0.0) + float(each @ often) / len(costs)
         if cost.common is not None and record.shared_rows:
             asked = np.array(record.shared_rows, np.int64).reshape(-1, 2).T
             for shared, amount in zip(cost.common, asked, strict=True):
-                sizes, times = _times(amount, np.ones_like(amount))
+                sizes, often = _times([(amount, np.ones_like(amount))])
                 for part, each in parts.of(shared, sizes).items():
-                    seconds[part] += float(each @ times) / len(costs)
+                    seconds[part] += float(each @ often) / len(costs)
     host = costs[0].host
-    sequences, times = _times(decodes + prompts, count)
-    waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
+    sequences, often = times(lambda _, log: log[4] + log[6])
+    waits = sum(host(m) * n for m, n in zip(sequences.tolist(), often.tolist(), strict=True))
     seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
     for cost in costs if costs[0].launching is not None else ():
         assert cost.launching is not None
-        sizes, times = _times((verified + tokens)[prompts > 0], count[prompts > 0])
+        sizes, often = times(lambda verified, log: verified + log[5], lambda log: log[6] > 0)
         for part, each in cost.launching(sizes).items():
-            seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
+            seconds[part] = seconds.get(part, 0.0) + float(each @ often) / len(costs)
     if record.waits:
         seconds["idle for peers"] = units.to_seconds(sum(record.waits))
     return seconds
@@ -179,9 +202,13 @@ def _hide(seconds: dict[str, float], saved: float) -> None:
     seconds["other"] -= max(saved - sent, 0.0)
 
 
-def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:
-    """Amounts above 0 that iterations have, and how many iterations have each."""
-    times = np.bincount(amount, weights=count)
+def _times(rows: Iterable[tuple[Ints, Ints]]) -> Sizes:
+    """Amounts above 0 that iterations have, and how many iterations have each, of (amounts, iterations) of rows."""
+    times = np.zeros(1)
+    for amount, count in rows:
+        more = np.bincount(amount, weights=count)
+        times = np.pad(times, (0, max(len(more) - len(times), 0)))
+        times[: len(more)] += more
     sizes = np.flatnonzero(times[1:]) + 1
     return sizes.astype(np.int64), times[sizes].astype(np.float64)
 

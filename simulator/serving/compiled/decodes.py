@@ -103,10 +103,10 @@ def preempt(s: State, r: int) -> None:
     else:
         place = m + w[b + at.DECODES] - 1
         request = w[place]
-        s.whole[at.PAUSED][request] = w[b + at.LAST]
+        s.whole[at.PAUSED][request] = w[b + at.LAST] + 1
         if w[b + at.FRESH_ONES]:
             w[b + at.FRESH_ONES] -= 1
-            s.whole[at.PAUSED][request] = w[w[at.JOINED] + m + w[b + at.FRESH_ONES]]
+            s.whole[at.PAUSED][request] = w[w[at.JOINED] + m + w[b + at.FRESH_ONES]] + 1
         s.short[at.GENERATED][request] = s.whole[at.OUTPUT][request] - (w[w[at.ENDS] + place] - w[b + at.ITERATION])
         length = s.whole[at.PROMPT][request] + s.short[at.GENERATED][request]
         leave(s, r, length)

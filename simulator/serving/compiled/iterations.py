@@ -219,14 +219,14 @@ def prompt_done(s: State, r: int, request: int, held: int, now: int) -> None:
     if s.whole[at.FIRST_TOKEN][request] == NEVER:
         s.whole[at.FIRST_TOKEN][request] = now
     else:
-        since = s.whole[at.PAUSED][request]
-        if since != NEVER and since < now:
+        since = s.whole[at.PAUSED][request] - 1
+        if since >= 0 and since < now:
             place = w[at.PAUSE_ROWS] + w[at.PAUSES] * 3
             w[at.PAUSES] += 1
             w[place], w[place + 1], w[place + 2] = request, since, now
             if not w[at.SILENT]:
                 gap(s, r, now - since, 1)
-        s.whole[at.PAUSED][request] = NEVER
+        s.whole[at.PAUSED][request] = 0
     if s.short[at.GENERATED][request] == s.whole[at.OUTPUT][request]:
         finish(s, r, request, now)
         w[at.IO + r * at.WIDTH + at.FREE] += held

@@ -46,7 +46,7 @@ EVENT = 3
 ARRIVAL, ENTER = -1, -2
 
 # Columns of `State.whole` and of `State.short`, by request; `BEHIND` is the request that waits behind it, `PAUSED` when
-# a preempted one got its last token.
+# a preempted one got its last token, and 1 more; 0: never.
 ARRIVED, PROMPT, OUTPUT, SCHEDULED, FIRST_TOKEN, FINISH, PAUSED = range(7)
 REMAINING, GENERATED, PREEMPTIONS, REPLICA, STATUS, BEHIND = range(6)
 

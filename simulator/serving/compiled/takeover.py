@@ -24,7 +24,6 @@ from simulator.serving.replica.ledger import Column
 from simulator.serving.replica.plain import is_plain
 from simulator.serving.replica.record import COLUMNS, TOO_LONG
 from simulator.serving.replica.replica import Replica
-from simulator.serving.workload.generate import NEVER
 
 Ints = NDArray[np.int64]
 Columns = tuple[NDArray[np.signedinteger[Any]], ...]
@@ -100,8 +99,8 @@ class Run:
             w=np.concatenate([io, self._at(first), tables, *parts.values()]),
             heap=self._heap(),
             price=kinds.price,
-            whole=_columns(whole, np.int64, NEVER),
-            short=_columns(short, np.int32, -1),
+            whole=_columns(whole, np.int64),
+            short=_columns(short, np.int32),
         )
 
     def _io(self) -> Ints:
@@ -211,6 +210,9 @@ class Run:
             self.fleet.ledger.pauses.extend((request, since, now) for request, since, now in pauses.tolist())
         w[[at.ROWS, at.GAPS, at.APART, at.STRETCHES, at.PAUSES]] = 0
         w[at.MARK] = -1
+        for replica in self.replicas:
+            if replica.record.full is None:
+                replica.record.pack(replica.policy.grows)
         heap = self.state.heap
         if (w[at.HEAP] + 2 * len(self.replicas) + 16) * at.EVENT > len(heap):
             self.state = self.state._replace(heap=np.concatenate([heap, np.zeros_like(heap)]))
@@ -249,9 +251,10 @@ def _zeros(count: int) -> Ints:
     return np.zeros(count, np.int64)
 
 
-def _columns(given: Sequence[Column], kind: type[np.signedinteger[Any]], more: int) -> Columns:
-    """Columns of the ledger as arrays, in its own memory where that has such numbers, and another one of a value."""
-    return (*(_array(column, kind) for column in given), np.full(len(given[0]), more, kind))
+def _columns(given: Sequence[Column], kind: type[np.signedinteger[Any]]) -> Columns:
+    """Columns of the ledger as arrays, in its own memory where that has such numbers, and another one of zeros, which
+    take no memory before they are written."""
+    return (*(_array(column, kind) for column in given), np.zeros(len(given[0]), kind))
 
 
 def _array(column: Column, kind: type[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:

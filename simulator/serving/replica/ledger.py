@@ -1,13 +1,13 @@
 """What is known of every request, column by column: one place that replicas, routers and the Result read and write.
 
-Columns of few requests are lists, which are the fastest; those of many are arrays of machine words, 45 bytes a request
+Columns of few requests are lists, which are the fastest; those of many are arrays of machine words, 48 bytes a request
 beside what the workload holds, which they share.
 """
 
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,8 @@ class Ledger:
         n = len(self.prompt)
         self.scheduled, self.first_token, self.finish = (_filled(NEVER, n, "q") for _ in range(3))
         self.remaining_tokens = array("i", self.prompt) if n >= MANY else list(self.prompt)
-        self.cached, self.done, self.preemptions = (_filled(0, n, "i") for _ in range(3))
-        self.replica, self.status = _filled(-1, n, "i"), _filled(IN_FLIGHT, n, "b")
+        self.cached, self.done, self.preemptions = (_zeros(n) for _ in range(3))
+        self.replica, self.status = _filled(-1, n, "i"), _filled(IN_FLIGHT, n, "i")
 
     def __len__(self) -> int:
         return len(self.prompt)
@@ -113,11 +113,16 @@ def _filled(value: int, count: int, kind: str) -> Column:
     return array(kind, (value,)) * count if count >= MANY else [value] * count
 
 
+def _zeros(count: int) -> Column:
+    """A column of zeros; one of many takes no memory before it is written."""
+    return _shared(np.zeros(count, np.int32)) if count >= MANY else [0] * count
+
+
 def _listed(values: NDArray[np.int64]) -> Column:
     found: list[int] = values.tolist()
     return found
 
 
-def _shared(values: NDArray[np.int64]) -> Column:
+def _shared(values: NDArray[np.signedinteger[Any]]) -> Column:
     """The same memory."""
     return memoryview(values)  # type: ignore[arg-type, return-value]

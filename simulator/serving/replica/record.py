@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.results.serving.packed import BLOCKS, COUNT, PACKED, Part, narrowed
 from simulator.serving.replica.caches.usage import Usage
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Record:
         "hosted",
         "log",
         "most",
+        "parts",
         "saved",
         "shared_rows",
         "silent",
@@ -57,6 +59,8 @@ class Record:
         self.most = 1 << 62
         """Numbers of the log from which `full` is called, which may take them away."""
         self.full: Callable[[], None] | None = None
+        self.parts: list[Part] = []
+        """Rows that came before those of the log, where these have been packed; usage of theirs is in them."""
         self.usage = Usage(block_size)
         self.gap_ticks, self.gap_counts = array("q"), array("q")
         """Ticks between two tokens of a request, and how many requests had that gap, where the rows do not say it: a
@@ -179,6 +183,15 @@ class Record:
         """There are so many rows that they are taken away."""
         assert self.full is not None
         self.full()
+
+    def pack(self, grows: bool, least: int = PACKED) -> None:
+        """Move rows from the log to parts, `PACKED` at a time, as long as it has `least` of them."""
+        while len(self.log) >= least * COLUMNS:
+            rows = np.frombuffer(self.log[: PACKED * COLUMNS], np.int64).reshape(-1, COLUMNS)
+            several = rows[rows[:, COUNT] > 1, BLOCKS]
+            held = self.usage.forget(len(several)) if grows else (several.astype(np.float64), several)
+            self.parts.append(narrowed(rows, *held))
+            del self.log[: PACKED * COLUMNS]
 
     def clear(self) -> None:
         """Forget rows and gaps that have been taken; sums stay."""

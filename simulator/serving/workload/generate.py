@@ -116,8 +116,8 @@ class Workload:
     @property
     def first(self) -> int:
         """When the first request arrives that has a time of its own; 0 where none has."""
-        timed = self.arrival[self.arrival != NEVER]
-        return int(timed.min()) if len(timed) else 0
+        timed = self.arrival != NEVER
+        return int(self.arrival.min(where=timed, initial=np.iinfo(np.int64).max)) if timed.any() else 0
 
 
 def generate(

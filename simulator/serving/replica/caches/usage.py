@@ -67,6 +67,13 @@ class Usage:
         self.last.extend(last.tolist())
         self._stretches, self._counts = array("q"), array("q")
 
+    def forget(self, count: int) -> tuple[Floats, Ints]:
+        """(mean, last) of the first so many stretches, which are no longer kept."""
+        self.settle()
+        found = np.array(self.mean[:count], np.float64), np.array(self.last[:count], np.int64)
+        del self.mean[:count], self.last[:count]
+        return found
+
 
 def _held(stretches: Ints, counts: Ints) -> tuple[Floats, Ints]:
     """(mean, last) blocks of each stretch, from columns of what `note` takes; `counts` is (stretches, block size)."""
