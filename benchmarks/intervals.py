@@ -22,6 +22,8 @@ HEAD = ["| | rows | sources | held | median width |", "| --- | --- | --- | --- |
 class Held(NamedTuple):
     """A row and the interval that all other sources give it."""
 
+    found: bool
+    """Whether the row was found after all fits."""
     group: str
     source: str
     inside: bool
@@ -30,17 +32,12 @@ class Held(NamedTuple):
 
 
 def lines(found: Mapping[str, Residuals]) -> list[str]:
-    """A table of coverage and width, by figure and by groups of at least `FEWEST` rows."""
-    rows = []
+    """A table of coverage and width, by figure and by groups of at least `FEWEST` rows; rows found later apart."""
+    rows: list[str] = []
     for about, known in found.items():
-        if not (held := list(_left_out(known))):
-            continue
-        rows.append(_line(f"**{WORDS[about]}**", held))
-        groups = sorted({one.group for one in held})
-        for name in groups:
-            some = [one for one in held if one.group == name]
-            if len(some) >= FEWEST:
-                rows.append(_line(name, some))
+        held = list(_left_out(known))
+        for later, words in ((False, WORDS[about]), (True, f"{WORDS[about]}, rows found after the fits")):
+            rows += _group(f"**{words}**", [one for one in held if one.found == later])
     return [
         "Intervals of 80 %, each row's from all sources but its own (see [Intervals](models/intervals.md)):",
         "",
@@ -48,6 +45,16 @@ def lines(found: Mapping[str, Residuals]) -> list[str]:
         *rows,
         "",
     ]
+
+
+def _group(name: str, held: list[Held]) -> Iterator[str]:
+    """The lines of some rows together and of each device and software of which there are many."""
+    if held:
+        yield _line(name, held)
+    for group in sorted({one.group for one in held}):
+        some = [one for one in held if one.group == group]
+        if len(some) >= FEWEST:
+            yield _line(group, some)
 
 
 def _left_out(known: Residuals) -> Iterator[Held]:
@@ -59,7 +66,7 @@ def _left_out(known: Residuals) -> Iterator[Held]:
             if spread is not None:
                 for ratio in np.exp(entry.residuals[entry.doublings == doubling]):
                     inside = spread.low <= ratio <= spread.high
-                    yield Held(group, entry.source, bool(inside), spread.high / spread.low - 1)
+                    yield Held(entry.like.unseen, group, entry.source, bool(inside), spread.high / spread.low - 1)
 
 
 def _line(name: str, held: list[Held]) -> str:

@@ -1,10 +1,11 @@
 """Write the section of docs/validation.md on rows that were found after all fits, from a run over all of them.
 
-    python -m benchmarks.unseen_rows [--json FILE]
+    python -m benchmarks.unseen_rows [--jobs 2] [--json FILE]
 
 `workloads/measurements/training-unseen.jsonl` holds the rows. `benchmarks/unseen_rows_first.json` holds what each gave
 at the commit before anything was changed for any of them, an error or a refusal, and is never written again: beside it
-stands what the rows give now, with the vocabulary and the mechanisms that were built because of them.
+stands what the rows give now, with the vocabulary and the mechanisms that were built because of them. Today's residuals
+are shipped: they decide how wide the intervals of runs are that nobody here has seen.
 """
 
 import argparse
@@ -14,11 +15,11 @@ from datetime import date
 from pathlib import Path
 from statistics import fmean, median
 
-from benchmarks.rows import outcome
-from simulator.errors import SimulatorError
-from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_lines, read_row
-from simulator.interop.rows.training import Row
+from benchmarks.validation import ship_residuals
+from simulator.interop.rows.jsonl import parse_line, read_lines
 from simulator.specs import data_root
+from simulator.study.validate.published import KINDS
+from simulator.study.validate.training import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "validation.md"
@@ -29,15 +30,9 @@ Outcomes = Mapping[str, float | str]
 """By row, its error (simulated over measured, less one) or why it is refused."""
 
 
-def simulate(lines: Iterable[Line]) -> Iterator[tuple[str, float | str]]:
+def given(outcomes: Iterable[Outcome]) -> Outcomes:
     """What each row gives."""
-    for line in lines:
-        data = parse_line(line)
-        try:
-            measured, step, _ = outcome(read_row(Row, data))
-            yield str(data["id"]), step / measured - 1
-        except (Refused, SimulatorError) as error:
-            yield str(data["id"]), "refused: " + " ".join(str(error).split())
+    return {o.id: o.error if o.error is not None else "refused: " + " ".join(o.refused.split()) for o in outcomes}
 
 
 def figures(found: Iterable[float | str]) -> str:
@@ -82,13 +77,16 @@ def write(page: Path, lines: list[str]) -> None:
 def main() -> None:
     """Simulate all rows, write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write errors and refusals by row")
     asked = parser.parse_args()
     lines = list(read_lines(ROWS))
     sources: dict[str, list[str]] = {}
     for data in map(parse_line, lines):
         sources.setdefault(str(data["source"]), []).append(str(data["id"]))
-    now = dict(simulate(lines))
+    outcomes = KINDS["training"].validate(lines, asked.jobs)
+    now = given(outcomes)
+    ship_residuals("training", ROWS.name, outcomes, {}, unseen=True)
     if asked.json:
         asked.json.write_text(json.dumps(now, indent=1) + "\n")
     write(PAGE, section(sources, json.loads(FIRST.read_text()), now))

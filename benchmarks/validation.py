@@ -152,33 +152,45 @@ def _worst(done: list[Outcome], count: int) -> list[Outcome]:
 
 
 def ship_residuals(
-    kind: str, file: str, outcomes: Sequence[Any], left_out: Mapping[str, float]
+    kind: str,
+    file: str,
+    outcomes: Sequence[Any],
+    left_out: Mapping[str, float],
+    unseen: bool = False,
 ) -> dict[str, Residuals]:
     """Write the residuals of the rows of a file, from which intervals are made, and return all of their kind.
 
-    `left_out` are errors of rows whose source the fit of their stack has not seen, by identifier.
+    `left_out` are errors of rows whose source the fit of their stack has not seen, by identifier. `unseen` are rows
+    that were found after all fits.
     """
     known = json.loads(PATH.read_text())
-    unseen = [
-        (o.like, o.row.source, about, 1 / (1 + (left_out.get(o.id, error) if error == o.error else error)))
+    made = [
+        (o.like._replace(unseen=unseen), o.row.source, about, 1 / (1 + error))
         for o in outcomes
         if o.like
-        for about, error in o.errors_about.items()
+        for about, error in _untold(o, left_out).items()
     ]
     rows = [row for row in known["rows"] if row["file"] != file]
-    rows += [{"file": file} | row for row in residuals.written(unseen)]
+    rows += [{"file": file} | row for row in residuals.written(made)]
     widening = {key: by for key, by in known["widening"].items() if not key.startswith(f"{kind}/")}
     found = {}
     for (own, about), some in residuals.read({"rows": rows, "widening": {}}).items():
         if own == kind:
             found[about] = some.calibrated()
-            if by := found[about].widening:
-                widening[f"{kind}/{about}"] = by._asdict()
+            for key, by in (("", found[about].widening), ("/unseen", found[about].of_unseen)):
+                if by:
+                    widening[f"{kind}/{about}{key}"] = by._asdict()
     lines = ",\n  ".join(
         json.dumps(row) for row in sorted(rows, key=lambda row: (row["kind"], *map(str, row.values())))
     )
     PATH.write_text(f'{{"widening": {json.dumps(widening)},\n "rows": [\n  {lines}\n]}}\n')
     return found
+
+
+def _untold(outcome: Any, left_out: Mapping[str, float]) -> dict[str, float]:
+    """Errors of a row by what they are about, of fits that have not seen its source."""
+    other = left_out.get(outcome.id, outcome.error)
+    return {about: other if error == outcome.error else error for about, error in outcome.errors_about.items()}
 
 
 def ship(file: str, outcomes: Sequence[Any]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.results.spread import LEVEL
-from simulator.run.spread.conformal import REACHES, Floats, Ints, Widening, calibrated, quantiles, widened
+from simulator.run.spread.conformal import FAR, REACHES, Floats, Ints, Widening, calibrated, quantiles, widened
 
 NONE: Ints = np.zeros(0, np.int64)
 
@@ -74,8 +74,30 @@ def test_near_rows_decide() -> None:
 def test_distance_widens() -> None:
     residuals, sources = np.linspace(-0.1, 0.1, 20), np.repeat([0, 1], 10)
     by = Widening(0.25, 1.0, 1.0)
-    near, far = (widened(quantiles(residuals, np.full(20, d), sources, 0.25), by) for d in (0.0, 1.0))
-    assert far[1] - far[0] == pytest.approx(2 * (near[1] - near[0]))
+    near, far, farther = (widened(quantiles(residuals, np.full(20, d), sources, 0.25), by) for d in (0.0, FAR, 3.0))
+    assert far[1] - far[0] == pytest.approx((1 + FAR) * (near[1] - near[0]))
+    assert farther == pytest.approx(far)
+
+
+def test_runs_that_nobody_had_seen_get_intervals_as_wide_as_they_err() -> None:
+    """Known sources err by 3 %, those found later by 30 %: each is held by its own widening, not by the other's."""
+    rng = np.random.default_rng(5)
+    sources = np.repeat(np.arange(60), 10)
+    unseen = sources >= 30
+    residuals = np.where(unseen, 0.3, 0.03) * rng.normal(size=600)
+    by = [calibrated(residuals, sources, lambda _: np.zeros(600), None, unseen, asked) for asked in (False, True)]
+    known, found = by
+    assert known is not None and found is not None
+    ends = [
+        widened(quantiles(residuals, np.zeros(600), sources, w.reach, unseen != u), w)
+        for w, u in zip(by, (False, True), strict=True)
+        if w
+    ]
+    (low, high), (lower, higher) = ends
+    assert higher - lower > 3 * (high - low)
+    fresh = rng.normal(size=4000)
+    assert np.mean((0.03 * fresh >= low) & (0.03 * fresh <= high)) == pytest.approx(0.8, abs=0.07)
+    assert np.mean((0.3 * fresh >= lower) & (0.3 * fresh <= higher)) == pytest.approx(0.8, abs=0.07)
 
 
 def test_one_source_says_nothing_of_others() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.results.spread import REQUEST, STEP, Circumstances
 from simulator.run.extent import Extent
 from simulator.run.ground import Conditions
-from simulator.run.spread.conformal import weighted
+from simulator.run.spread.conformal import UNSEEN, weighted
 from simulator.run.spread.near import FORMAT, Like, apart, distances
 from simulator.run.spread.residuals import Residuals, shipped
 
@@ -48,14 +48,16 @@ def confidence(one: Circumstances | None, other: Circumstances | None, ratio: fl
     if one is None or other is None or one.kind != other.kind or not ratio > -1:
         return None
     known = shipped().get((one.kind, ABOUT.get(one.kind, "")))
-    return None if known is None or known.widening is None else held(known, of(one), of(other), log1p(ratio))
+    return None if known is None else held(known, of(one), of(other), log1p(ratio))
 
 
 def held(known: Residuals, one: Like, other: Like, difference: float) -> float | None:
     """The share of pairs of rows, weighted by nearness, in whose errors a simulated difference (a logarithm) holds."""
-    assert known.widening is not None
-    reach = known.widening.reach
-    first, second = (weighted(distances(run, known.rows), known.sources, reach) for run in (one, other))
+    (one, by), (other, _) = known.placed(one), known.placed(other)
+    if by is None:
+        return None
+    away = UNSEEN * (known.unseen != one.unseen)
+    first, second = (weighted(distances(run, known.rows) + away, known.sources, by.reach) for run in (one, other))
     weights = np.outer(first, second)
     np.fill_diagonal(weights, 0.0)
     if apart(one, other) <= NEARLY_ALIKE:

@@ -38,6 +38,8 @@ class Like(NamedTuple):
     """Maker of the accelerator."""
     year: int
     """Of its first availability."""
+    unseen: bool = True
+    """Whether this project was made without it, as every run of a user and every row that was found afterwards."""
 
 
 WORDS = {"dense": "dense models", "experts": "mixtures of experts", "encoder": "models with an encoder"}

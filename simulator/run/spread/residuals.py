@@ -2,7 +2,8 @@
 
 `workloads/measurements/residuals.json` has, by quantity (`results.spread`), rows that differ in nothing but devices in
 one entry; benchmarks/validation.py writes it. Where a stack is fitted on rows, their residuals are those of the fit
-that has not seen their source. A row says nothing of another row of its own source.
+that has not seen their source. A row says nothing of another row of its own source. Rows that were found after all
+fits are marked: they decide how wide the interval of a run is that nobody here has seen, as are those of users.
 """
 
 import json
@@ -26,24 +27,39 @@ PATH = data_root() / "workloads" / "measurements" / "residuals.json"
 class Residuals:
     """The residuals of one quantity of one kind of runs."""
 
-    def __init__(self, rows: Sequence[Alike], widening: Widening | None) -> None:
-        """Rows that differ in nothing but devices in one entry; without a widening there are no spreads."""
-        self.rows, self.widening = tuple(rows), widening
+    def __init__(self, rows: Sequence[Alike], widening: Widening | None, of_unseen: Widening | None = None) -> None:
+        """Rows that differ in nothing but devices in one entry; without a widening there are no spreads.
+
+        `of_unseen` is the widening of runs that nobody had seen before, that of all others where too few are known.
+        """
+        self.rows, self.widening, self.of_unseen = tuple(rows), widening, of_unseen
         self.residuals = np.concatenate([r.residuals for r in rows]) if rows else np.zeros(0)
         names = {name: i for i, name in enumerate(sorted({r.source for r in rows}))}
         self.sources: Ints = np.repeat([names[r.source] for r in rows], [len(r.residuals) for r in rows])
+        self.unseen = np.repeat([r.like.unseen for r in rows], [len(r.residuals) for r in rows])
         self._names = names
 
     def spread(self, own: Like, but: str = "") -> Spread | None:
         """The spread of a run, from rows of all sources but one; None where too few speak for it."""
         here = self.sources != self._names.get(but, -1)
-        if self.widening is None or here.sum() < FEWEST:
+        own, by = self.placed(own)
+        if by is None or here.sum() < FEWEST:
             return None
-        far, sources = distances(own, self.rows)[here], self.sources[here]
-        low, high = widened(quantiles(self.residuals[here], far, sources, self.widening.reach), self.widening)
+        far, sources, unlike = distances(own, self.rows)[here], self.sources[here], (self.unseen != own.unseen)[here]
+        low, high = widened(quantiles(self.residuals[here], far, sources, by.reach, unlike), by)
         near = alike(own, [r for r in self.rows if r.source != but])
         nearest = "" if near else self._nearest(own, but)
         return Spread(float(np.exp(low)), float(np.exp(high)), near, len(set(sources.tolist())), nearest)
+
+    def placed(self, own: Like) -> tuple[Like, Widening | None]:
+        """A run and the widening of runs like it; where too few were found afterwards, all count as known."""
+        if own.unseen and self.of_unseen is not None:
+            return own, self.of_unseen
+        return own._replace(unseen=False), self.widening
+
+    def knows(self, source: str) -> bool:
+        """Whether this project was made with rows of a source before it."""
+        return any(r.source == source and not r.like.unseen for r in self.rows)
 
     def _nearest(self, own: Like, but: str) -> str:
         """In what the nearest rows differ."""
@@ -51,7 +67,7 @@ class Residuals:
         return " and ".join(differing(own, other.like)[:2]) or "far fewer or more devices"
 
     def calibrated(self) -> "Residuals":
-        """The same with the widening that its left-out sources ask for."""
+        """The same with the widenings that its left-out sources ask for, known and found ones apart."""
         at = np.repeat(np.arange(len(self.rows)), [len(r.residuals) for r in self.rows])
         doublings = np.concatenate([r.doublings for r in self.rows])
 
@@ -60,7 +76,9 @@ class Residuals:
             return distances(one._replace(extent=one.extent._replace(devices=2.0 ** doublings[i])), self.rows)
 
         alike = np.unique(np.stack([at, doublings]), axis=1, return_inverse=True)[1].ravel()
-        return Residuals(self.rows, calibrated(self.residuals, self.sources, from_row, alike))
+        kinds = (False, True)
+        by = (calibrated(self.residuals, self.sources, from_row, alike, self.unseen, asked) for asked in kinds)
+        return Residuals(self.rows, *by)
 
 
 @lru_cache(4096)
@@ -73,7 +91,7 @@ def spreads(own: Like, but: str = "") -> Mapping[str, Spread]:
 def expected(own: Like, about: str, value: float, but: str, rate: bool) -> tuple[float, float] | None:
     """The interval of a simulated value of a row, from rows of all sources but its own; `rate` where more is faster."""
     known = shipped().get((own.conditions.kind, about))
-    spread = known.spread(own, but) if known else None
+    spread = known.spread(own._replace(unseen=not known.knows(but)), but) if known else None
     return None if spread is None else spread.around(value, rate)
 
 
@@ -89,25 +107,33 @@ def read(document: Mapping[str, Any]) -> dict[tuple[str, str], Residuals]:
     for entry in document["rows"]:
         known = Conditions(*(entry[name] for name in Conditions._fields))
         doublings, residuals = np.array(entry["residuals"], float).T
-        own = Like(known, Extent(0, tuple(entry["features"])), entry["vendor"], entry["year"])
-        rows.setdefault((known.kind, entry["about"]), []).append(Alike(own, entry["source"], doublings, residuals))
-    found = {}
-    for key, some in rows.items():
-        by = document["widening"].get("/".join(key))
-        found[key] = Residuals(some, Widening(**by) if by else None)
-    return found
+        seen = Like(
+            known, Extent(0, tuple(entry["features"])), entry["vendor"], entry["year"], entry.get("found", False)
+        )
+        rows.setdefault((known.kind, entry["about"]), []).append(Alike(seen, entry["source"], doublings, residuals))
+    return {key: Residuals(some, *_widenings(document["widening"], *key)) for key, some in rows.items()}
 
 
-def written(found: Iterable[tuple[Like, str, str, float]]) -> list[dict[str, Any]]:
-    """Entries of (what a row is, its source, quantity, measured over simulated), as they are shipped."""
+def _widenings(known: Mapping[str, Any], kind: str, about: str) -> Iterable[Widening | None]:
+    """The widenings of a quantity: of runs like those that were known, and of unseen ones."""
+    for key in (f"{kind}/{about}", f"{kind}/{about}/unseen"):
+        yield Widening(**known[key]) if key in known else None
+
+
+def written(outcomes: Iterable[tuple[Like, str, str, float]]) -> list[dict[str, Any]]:
+    """Entries of (what a row is, its source, quantity, measured over simulated), as they are shipped.
+
+    Those of rows that were found after all fits say so with `found`.
+    """
     together: dict[tuple[Any, ...], list[list[float]]] = {}
-    for own, source, about, ratio in found:
-        key = (about, source, own.vendor, own.year, tuple(sorted(own.extent.features)), own.conditions)
+    for own, source, about, ratio in outcomes:
+        key = (about, source, own.vendor, own.year, tuple(sorted(own.extent.features)), own.conditions, own.unseen)
         pair = [round(float(np.log2(max(own.extent.devices, 1))), 2), round(float(np.log(ratio)), 4)]
         together.setdefault(key, []).append(pair)
     return [
         {"about": about, "source": source, "vendor": vendor, "year": year, "features": list(features)}
         | known._asdict()
+        | ({"found": True} if found else {})
         | {"residuals": sorted(pairs)}
-        for (about, source, vendor, year, features, known), pairs in sorted(together.items())
+        for (about, source, vendor, year, features, known, found), pairs in sorted(together.items())
     ]

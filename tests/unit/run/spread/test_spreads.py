@@ -67,6 +67,27 @@ def test_where_no_run_is_alike_it_is_said_in_what_they_differ() -> None:
     assert "extrapolated" in far.basis
 
 
+def test_a_run_of_a_user_is_held_as_rows_that_were_found_later() -> None:
+    """Where rows were found after the fits, their errors decide for unseen runs and not for known sources."""
+    found = [_rows("c", 0.4, _like()), _rows("d", 0.4, _like())]
+    known = [_rows(name, 0.0, _like()._replace(unseen=False)) for name in "ab"]
+    both = Residuals([*known, *found], Widening(0.2, 1.0, 0.0), Widening(0.2, 2.0, 0.0))
+    own, same = both.spread(_like()), both.spread(_like()._replace(unseen=False))
+    assert own is not None and same is not None
+    assert own.high > 1.4 > same.low * 1.4
+    assert np.sqrt(same.low * same.high) < np.sqrt(own.low * own.high)
+    assert both.knows("a") and not both.knows("c")
+    without = Residuals([*known, *found], Widening(0.2, 1.0, 0.0))
+    assert without.spread(_like()) == without.spread(_like()._replace(unseen=False))
+
+
+def test_rows_found_later_are_marked_where_they_are_written() -> None:
+    rows = written([(_like(), "a", STEP, 1.1), (_like()._replace(unseen=False), "b", STEP, 0.9)])
+    assert [row.get("found", False) for row in rows] == [True, False]
+    back = read({"rows": rows, "widening": {}})[("training", STEP)]
+    assert list(back.unseen) == [True, False]
+
+
 def test_devices_and_software_weigh_more_than_formats() -> None:
     assert apart(_like(), _like(stack="DeepSpeed")) > apart(_like(), _like(format="fp8")) > 0
     assert apart(_like(), _like(stack="Megatron 2")) < apart(_like(), _like(stack="DeepSpeed"))
@@ -104,6 +125,14 @@ def test_every_study_says_how_far_memory_may_lie() -> None:
     compared = compare_document(compare([one, one], ["one", "other"]))
     for text in (compare_page.page(compared), compare_html.page(compared)):
         assert "peak memory 0." in " ".join(text.split())
+
+
+def test_shipped_intervals_of_unseen_runs_hold_what_they_promise() -> None:
+    """Four kinds of figures have rows that were found after the fits; later tokens' have fewest sources."""
+    for about in (("training", "step"), ("serving", "ttft"), ("serving", "request"), ("serving", "tpot")):
+        of_unseen = shipped()[about].of_unseen
+        assert of_unseen is not None
+        assert (0.7 if about[1] == "tpot" else 0.75) <= of_unseen.coverage <= 0.85
 
 
 @pytest.mark.parametrize(
