@@ -120,6 +120,8 @@ class StageCost:
     _captured: dict[int, int] = field(default_factory=dict)
     _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
     _exchanges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({0: 0}, {0: 0}))
+    _verified: dict[int, int] = field(default_factory=dict)
+    _decodes: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
 
     @property
     def plain(self) -> bool:
@@ -203,10 +205,10 @@ class StageCost:
         read `context` cached tokens together are base + slope * context."""
         known = self._decode.get(sequences)
         if known is None:
-            known = self._decode[sequences] = self._verified(sequences)
+            known = self._decode[sequences] = self._lines(sequences)
         return known
 
-    def _verified(self, sequences: int) -> Segments:
+    def _lines(self, sequences: int) -> Segments:
         """Lines of decodes, and of the model that drafts for them."""
         attention = self.remote or self.attention
         if self.speculation is None:
@@ -216,7 +218,23 @@ class StageCost:
 
     def verified(self, sequences: int) -> int:
         """Rows that so many decodes have in an iteration, with the tokens that are verified."""
-        return sequences if self.speculation is None else sequences * self.speculation.rows(sequences)
+        if self.speculation is None:
+            return sequences
+        known = self._verified.get(sequences)
+        if known is None:
+            known = self._verified[sequences] = sequences * self.speculation.rows(sequences)
+        return known
+
+    def decodes(self, sequences: int) -> tuple[int, int, int, int]:
+        """Of an iteration of so many decodes and nothing else on the only stage: (its rows, ticks without those of
+        attention, those of drafting among them, and what it lasts at `least`)."""
+        known = self._decodes.get(sequences)
+        if known is None:
+            rows = self.verified(sequences)
+            drafts = 0 if self.drafting is None else self.drafting.ticks(rows, sequences, sequences)
+            ticks = self.rows(rows, rows) + self.host(sequences) + drafts
+            known = self._decodes[sequences] = rows, ticks, drafts, self.least(sequences, rows)
+        return known
 
     def shared(self, sequences: int) -> tuple[int, int]:
         """(base, slope): ticks of the attention of `sequences` decodes to a prefix of theirs that is read once are

@@ -6,6 +6,7 @@ two and interpolated between. On DGX A100 and H100 that is 0.4 to 1.7 % off on a
 """
 
 from collections.abc import Callable
+from math import ceil, floor, log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,17 @@ class Sizes:
 
     def one(self, size: float) -> float:
         """Seconds of a size in bytes; 0 of none."""
-        return float(self.seconds(np.array([size]))[0]) if size else 0.0
+        if not size:
+            return 0.0
+        least = max(size, 1.0)
+        low, high = floor(log2(least)), ceil(log2(max(size, 2.0)))
+        for exponent in {low, high}:
+            if exponent not in self._knots:
+                self._knots[exponent] = self._cost(2.0**exponent)
+        if size <= 2.0**low:
+            return self._knots[low]
+        slope = (self._knots[high] - self._knots[low]) / (2.0**high - 2.0**low)
+        return slope * (size - 2.0**low) + self._knots[low]
 
     def seconds(self, sizes: Floats) -> Floats:
         """Seconds of each size in bytes, shape (r,)."""

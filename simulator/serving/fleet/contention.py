@@ -158,9 +158,13 @@ def _moves(placed: Placed, in_step: bool, stage: int = 0) -> Moves:
     """What the iterations of a replica move on a stage, or those of replicas in step for the rows of all."""
     sends = [send for send in placed.replica.stages.costs[stage].sends if send.in_step == in_step]
 
+    alike: dict[tuple[Use, ...], tuple[Use, ...]] = {}
+
     @cache
     def movements(i: int, size: float) -> tuple[Movement, ...]:
-        return placed.runs.movements(sends[i].operation, placed.group(stage, sends[i]), size)
+        found = placed.runs.movements(sends[i].operation, placed.group(stage, sends[i]), size)
+        # Links that are asked alike are one object, which the fluid knows again without looking at all of them.
+        return tuple(move._replace(uses=alike.setdefault(move.uses, move.uses)) for move in found)
 
     @cache
     def moves(rows: int, sampled: int) -> tuple[Activity, ...]:

@@ -200,12 +200,9 @@ class KvTransfer:
 
     def _target(self, request: int, source: Replica, begun: bool = False) -> Replica | None:
         """The least busy decode replica that takes a request, which has then taken it; equals take turns."""
-        count = len(self.decoders)
-        if not count:
-            return None
         for i in self._free_by_load() if self.router is None else self._routed(request):
-            if self._leads(source, self.decoders[i]) and self.decoders[i].accept(request, begun):
-                self.turn = (i + 1) % count
+            if (not self.down or self._leads(source, self.decoders[i])) and self.decoders[i].accept(request, begun):
+                self.turn = (i + 1) % len(self.decoders)
                 return self.decoders[i]
         return None
 
@@ -228,21 +225,32 @@ class KvTransfer:
             yield left.pop(self.router([self.decoders[i] for i in left], request, self.choice))
 
     def _free_by_load(self) -> Iterator[int]:
-        """Decode replicas with a slot, in the order of `_by_load`."""
-        return (i for i in self._by_load() if self.decoders[i].has_slot())
+        """Decode replicas with a slot, in the order of `_by_load`; which these are is asked where the first one does
+        not take the request."""
+        decoders = self.decoders
+        if not decoders:
+            return
+        turns, first = self._turns()
+        if decoders[first].has_slot():
+            yield first
+        free = [i for i in turns if i != first and decoders[i].has_slot()]
+        yield from sorted(free, key=lambda i: decoders[i].queue.outstanding)
 
     def _by_load(self) -> Iterator[int]:
         """Decode replicas, the least busy first, of equals that whose turn it is; sorted where that one is full."""
+        turns, first = self._turns()
+        yield first
+        yield from sorted((i for i in turns if i != first), key=lambda i: self.decoders[i].queue.outstanding)
+
+    def _turns(self) -> tuple[tuple[int, ...], int]:
+        """Decode replicas from that whose turn it is, and the least busy of them, the first of equals."""
         busy = [replica.queue.outstanding for replica in self.decoders]
-        least, count = min(busy), len(busy)
-        turn = self.turn % count
+        turn, least = self.turn % len(busy), min(busy)
         try:
             first = busy.index(least, turn)
         except ValueError:
             first = busy.index(least)
-        yield first
-        turns = ((turn + i) % count for i in range(count))
-        yield from sorted((i for i in turns if i != first), key=busy.__getitem__)
+        return (*range(turn, len(busy)), *range(turn)), first
 
     def _done(self, request: int, move: _Move) -> None:
         """A cache is here, unless it was taken back on its way."""

@@ -142,16 +142,6 @@ class Batch:
         each = self.replica.stages.costs[0].verified(n)
         return each + self.work.tokens, each + self.work.ended
 
-    def least(self) -> int:
-        """Ticks that the iteration lasts at least, on the first stage."""
-        work = self.work
-        return self.replica.stages.costs[0].least(self.sequences, self.rows()[0], bool(work.chunks))
-
-    @property
-    def sequences(self) -> int:
-        """Sequences that the iteration works on."""
-        return (self.decodes.n + self.decodes.rows if self.work.decoding else 0) + len(self.work.chunks)
-
     # Time -----------------------------------------------------------------------------------------------------------
 
     def ended(self, appointment: Any) -> None:
@@ -279,7 +269,8 @@ class Batch:
             blocks.take(need)
         work.used = blocks.memory.blocks - blocks.free - need
         replica.record.copied += extra
-        extra += self._encoding()
+        if replica.encoder is not None:
+            extra += self._encoding()
         wires = replica.wires
         if wires is not None:
             wires.enter()
@@ -300,7 +291,10 @@ class Batch:
                 span += replica.finetuning.fill(each + work.priced, each + work.ended, span)
                 replica.finetuning.counts.end = now + span
             work.short = 0
-            if replica.group is None and (least := self.least()) > span:
+            cost = stages.costs[0]
+            each = n if cost.speculation is None else cost.verified(n)
+            least = cost.least(n + len(chunks), each + work.tokens, bool(chunks))
+            if replica.group is None and least > span:
                 work.short, span = least - span, least
             stretch.first = span
             if (
@@ -312,9 +306,9 @@ class Batch:
                 self.fast_forward(need)
                 if stretch.count > 1 and replica.group is None:
                     span = stretch.lasts(stretch.count)
-        if replica.group is not None:
-            replica.group.enter(self, span, *self.rows(), self.least())
-            return
+            if replica.group is not None:
+                replica.group.enter(self, span, each + work.tokens, each + work.ended, least)
+                return
         self.schedule_end(now + span)
         if replica.weight_loads is not None:
             replica.weight_loads.begin(computing)

@@ -7,6 +7,8 @@ weights that come over links, static batches nor work that overlaps. What is rar
 
 from typing import TYPE_CHECKING
 
+from simulator.serving.replica.speculation import SpeculatingDecodes
+
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch
 
@@ -53,16 +55,33 @@ def begin(batch: "Batch", now: int) -> bool:
         ticks = line.base + line.slope * context
     else:
         ticks = line.at(cost, n, context)
-    rows = cost.verified(n)
-    ticks += cost.rows(rows, rows) + cost.host(n)
+    rows, usual, drafts, least = cost.decodes(n)
+    ticks += usual
     if cost.drafting is not None:
-        work.drafts = replica.stages.drafts(batch, n)
-        ticks += work.drafts
+        work.drafts = drafts
+        replica.record.drafted += drafts
     stretch.first, stretch.growth = ticks, 0 if batch.speculates else line.slope * n
     if replica.stays:
-        batch.fast_forward(need)
-    group.enter(batch, ticks, rows, rows, cost.least(n, rows))
+        if isinstance(decodes, SpeculatingDecodes):
+            _stay(batch, decodes, need)
+        else:
+            batch.fast_forward(need)
+    group.enter(batch, ticks, rows, rows, least)
     return True
+
+
+def _stay(batch: "Batch", decodes: SpeculatingDecodes, need: int) -> None:
+    """As `Batch.fast_forward` where nothing has come that is not seen yet, and the host is not waited for."""
+    blocks, line, stretch = batch.replica.blocks, batch.line, batch.stretch
+    count, grown, later = decodes.until(line.limit - decodes.context)
+    if count <= 1:
+        return
+    if grown - need > blocks.free:
+        count, grown = decodes.affordable(blocks.free + need)
+    blocks.take(grown - need)
+    stretch.count = count
+    if count > 1:
+        stretch.bend(line.slope * later[:count])
 
 
 def complete(batch: "Batch", now: int) -> None:

@@ -275,8 +275,10 @@ class Replica:
 
     def blocks_reserved(self) -> int:
         """Blocks that they need, and that those under way still take."""
-        ledger, own = self.ledger, self.blocks
-        away = (*self.queue.waiting, *self.queue.swapped)
+        ledger, own, queue = self.ledger, self.blocks, self.queue
+        if not (queue.waiting or queue.swapped or any(batch.partial for batch in self.batches)):
+            return 0
+        away = (*queue.waiting, *queue.swapped)
         blocks = sum((ledger.prompt[request] + ledger.done[request]) // own.size + 1 + own.state for request in away)
         under_way = [request for batch in self.batches for request in batch.partial]
         return blocks + sum(own.blocks_for(request, ledger.remaining_tokens[request]) for request in under_way)

@@ -269,6 +269,17 @@ class SpeculatingDecodes(Decodes):
         """Iterations until the first member is done, or as many as were looked at."""
         return self._looked().count - self._passed
 
+    def until(self, room: int) -> tuple[int, int, Ints]:
+        """(iterations until the first member is done, or as many as were looked at, while contexts grow by `room`
+        tokens or less; blocks that these need; tokens as `later` gives them)."""
+        ahead, passed = self._looked(), self._passed
+        count, later = ahead.count - passed, ahead.out[passed : ahead.count]
+        if passed:
+            later = later - later[0]
+        if count > 1 and later[-1] > room:
+            count = int(later.searchsorted(room, side="right"))
+        return count, int(ahead.held[passed + count] - ahead.held[passed]), later
+
     def grown(self, count: int) -> int:
         """Blocks that the next `count` iterations need; none are given back before a member leaves."""
         held = self._looked().held

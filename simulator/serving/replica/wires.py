@@ -151,11 +151,13 @@ class GroupWires(MovingWires):
         self.group.release()
 
 
-def _after(moves: Sequence[Activity], moved: int) -> list[Activity]:
+def _after(moves: Sequence[Activity], moved: int) -> Sequence[Activity]:
     """What is left of activities, one after the other, of which so many ticks are over."""
+    if moved <= 0:
+        return moves
     left = []
     for move in moves:
-        if move.work > max(moved, 0):
-            left.append(move._replace(work=move.work - max(moved, 0)))
-        moved -= move.work
+        if move.work > moved:
+            left.append(move._replace(work=move.work - moved) if moved else move)
+        moved = max(moved - move.work, 0)
     return left
