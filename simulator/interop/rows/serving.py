@@ -225,6 +225,8 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     stack_name = said.stack or stack_name
     if stack_name == "tensorrt-llm" and row.kind == "online_serving" and (row.engine_version or "").startswith("1."):
         stack_name = "tensorrt-llm-serve"
+    if stack_name == "vllm" and row.kind == "online_serving":
+        stack_name = "vllm-serve"
     if names.stands_in(row.engine):
         assumed.append(f"engine `{row.engine}` as {stack_name}, the most like it")
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
@@ -540,7 +542,7 @@ def _batching(
     )
 
 
-V1 = ("vllm", "vllm-async")
+V1 = ("vllm", "vllm-serve", "vllm-async")
 """Stacks whose default limits depend on the device and on whether a server asks."""
 LARGE = 70 * 2**30
 """Bytes of a device from which vLLM's V1 engine takes its larger limits, A100 apart (vllm/engine/arg_utils.py,

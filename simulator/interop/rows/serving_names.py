@@ -52,7 +52,10 @@ SAME = (
 """Models of one shape, by the whole of a name without such ends (`config.json` of each at Hugging Face; of models that
 see images the part that reads and writes text)."""
 
-VERSIONED = ("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9", "vllm", "vllm-async", "vllm-0.5", "vllm-v0")
+VERSIONED = (
+    *("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9"),
+    *("vllm", "vllm-serve", "vllm-async", "vllm-0.5", "vllm-v0"),
+)
 """Stacks of engines that have several: which one a row without a version ran is assumed."""
 
 FORMATS = {

@@ -7,6 +7,8 @@ import pytest
 
 from simulator.interop.rows.jsonl import read_row
 from simulator.interop.rows.serving import ServingRow, draft_serving
+from simulator.specs import load_spec
+from simulator.specs.serving import ServingStack
 
 ROW: dict[str, Any] = {
     "id": "row",
@@ -59,12 +61,32 @@ def test_limits_that_a_row_states_stay() -> None:
         ("vLLM --async-scheduling", "0.11.0", "vllm-async"),
         ("LMDeploy (TurboMind)", "0.1.0a1", "lmdeploy"),
         ("LMDeploy", "0.6", "vllm-v0"),
-        ("MindIE", "2.1", "vllm"),
+        ("MindIE", "2.1", "vllm-serve"),
         ("Optimum Habana", "SynapseAI 1.18.0", "optimum-habana"),
     ],
 )
 def test_engines_found(engine: str, version: str, stack: str) -> None:
     assert drafted(engine=engine, engine_version=version).stack == stack
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "stack"),
+    [
+        ("vLLM", "online_serving", "vllm-serve"),
+        ("vLLM", "offline_throughput", "vllm"),
+        ("vLLM --async-scheduling", "online_serving", "vllm-async"),
+    ],
+)
+def test_vllm_is_behind_its_server_where_clients_measure(engine: str, kind: str, stack: str) -> None:
+    metrics = {"ttft_s": 1.0, "output_tokens_per_s": 1.0}
+    assert drafted(engine=engine, kind=kind, metrics=metrics).stack == stack
+
+
+def test_the_server_of_vllm_adds_host_times_alone() -> None:
+    offline, served = (load_spec(ServingStack, name).model_dump() for name in ("vllm", "vllm-serve"))
+    assert {key for key in offline if offline[key] != served[key]} == {
+        *("name", "notes", "sequence_overhead", "request_handling"),
+    }
 
 
 def test_fp8_on_gaudi_keeps_the_cache_in_8_bits() -> None:
