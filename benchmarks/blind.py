@@ -1,0 +1,142 @@
+"""A blind test: rows gathered without a look at what the program gives for them, simulated, the first answers frozen.
+
+    python -m benchmarks.blind [--jobs 2]
+
+`workloads/measurements/blind-*.jsonl` hold the rows, of sources that no fit and no other file of rows names. The first
+run writes `benchmarks/blind_first.json`, which is never written again; later runs print its figures and those of now.
+Nothing of the program may be changed for these rows before that: what it does not know stays refused.
+"""
+
+import argparse
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.interop.rows.jsonl import read_lines
+from simulator.specs import data_root
+from simulator.study.validate.accuracy import statistics
+from simulator.study.validate.published import KINDS
+
+FIRST = Path(__file__).with_name("blind_first.json")
+FOLDER = data_root() / "workloads" / "measurements"
+FILES = {kind: FOLDER / f"blind-{kind}.jsonl" for kind in ("training", "serving", "network")}
+MODEL = {"training": "architecture", "serving": "architecture", "network": "operation"}
+"""What rows of a kind are told apart by, beside device and stack: the model, of collectives the operation."""
+KEYS = ("device", "stack", "model")
+HEAD = [
+    "| | rows | simulated | mean | median | signed | with interval | held | median width |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+]
+Answer = Mapping[str, Any]
+"""Of one row: `refused`, or `error` of time, `device`, `stack`, `model` and, where there is an interval, whether it
+holds the published figure (`held`) and its high over low end, less 1 (`width`)."""
+Answers = Mapping[str, Mapping[str, Answer]]
+"""By kind and row."""
+
+
+def answer(kind: str, outcome: Any) -> Answer:
+    """What a row gave."""
+    if outcome.error is None:
+        return {"refused": outcome.refused or "no error"}
+    stands_on = outcome.conditions
+    found = {
+        "error": outcome.error,
+        "device": stands_on.device if stands_on else outcome.row.device,
+        "stack": stands_on.stack if stands_on else outcome.library,
+        "model": KINDS[kind].groups[MODEL[kind]](outcome),
+    }
+    if outcome.interval is None:
+        return found
+    low, high = outcome.interval
+    return found | {"held": bool(low <= outcome.measured <= high), "width": high / low - 1}
+
+
+def run(files: Mapping[str, Path], jobs: int) -> Answers:
+    """Simulate all rows of the files that exist."""
+    return {
+        kind: {outcome.id: answer(kind, outcome) for outcome in KINDS[kind].validate(list(read_lines(path)), jobs)}
+        for kind, path in files.items()
+        if path.exists()
+    }
+
+
+def freeze(found: Answers, path: Path, commit: str) -> None:
+    """Write the first answers; InputError where they are there."""
+    document = {"date": date.today().isoformat(), "commit": commit, "rows": found}
+    try:
+        with open(path, "x") as file:
+            file.write(json.dumps(document, indent=1) + "\n")
+    except FileExistsError:
+        raise InputError(Problem("holds the first answers and is never written again", file=str(path))) from None
+
+
+def line(name: str, rows: Sequence[Answer]) -> str:
+    """A row of the table: errors of what was simulated, and what the intervals hold."""
+    errors = [one["error"] for one in rows if "error" in one]
+    intervals = [one for one in rows if "width" in one]
+    figures = statistics(errors)
+    cells = [str(len(rows)), str(len(errors)), "", "", ""]
+    if figures.rows:
+        cells[2:] = [f"{100 * figures.mean:.1f} %", f"{100 * figures.median:.1f} %", f"{100 * figures.signed:+.1f} %"]
+    held = ["0", "", ""]
+    if intervals:
+        inside, width = np.mean([one["held"] for one in intervals]), np.median([one["width"] for one in intervals])
+        held = [str(len(intervals)), f"{100 * inside:.0f} %", f"{100 * width:.0f} %"]
+    return f"| {name} | " + " | ".join(cells + held) + " |"
+
+
+def tables(found: Answers) -> Iterator[str]:
+    """Errors of time and intervals of 80 % by kind of row, then by device, stack and model; reasons of refusals."""
+    for kind, answers in found.items():
+        rows = list(answers.values())
+        yield from (f"## {kind}", "", *HEAD, line("all", rows))
+        for key in KEYS:
+            yield from (line(f"{key} {name}", some) for name, some in grouped(rows, key))
+        yield from ("", *(f"- {reason}: {count}" for reason, count in refusals(rows)), "")
+
+
+def grouped(rows: Iterable[Answer], key: str) -> list[tuple[str, list[Answer]]]:
+    """Simulated rows by what they have in common, the largest groups first."""
+    found: dict[str, list[Answer]] = {}
+    for one in rows:
+        if "error" in one:
+            found.setdefault(one[key], []).append(one)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def refusals(rows: Iterable[Answer]) -> list[tuple[str, int]]:
+    """Why rows are refused, the most frequent first."""
+    found: dict[str, int] = {}
+    for one in rows:
+        if "refused" in one:
+            found[one["refused"][:140]] = found.get(one["refused"][:140], 0) + 1
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def main(say: Callable[[str], None] = print) -> None:
+    """Simulate; freeze what the first run gave, or print it before what the rows give now."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    jobs = parser.parse_args().jobs
+    now = run(FILES, jobs)
+    if FIRST.exists():
+        first = json.loads(FIRST.read_text())
+        say("\n".join([f"# First: {first['date']}, at {first['commit']}", "", *tables(first["rows"])]))
+    else:
+        freeze(now, FIRST, _commit())
+    say("\n".join(["# Now", "", *tables(now)]))
+
+
+def _commit() -> str:
+    told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    return told.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The blind test: its rows are readable and of sources that nothing else names, its first answers are written once."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks import blind
+from simulator.errors import InputError
+from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
+from simulator.interop.rows.network import NetworkRow
+from simulator.interop.rows.serving import ServingRow
+from simulator.interop.rows.training import Row
+
+FORMS: dict[str, Any] = {"training": Row, "serving": ServingRow, "network": NetworkRow}
+MOST = 6
+"""Rows of a source."""
+
+
+def rows(kind: str) -> list[dict[str, Any]]:
+    return [parse_line(line) for line in read_lines(blind.FILES[kind])]
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_rows_are_of_the_form_and_say_where_and_when_they_were_published(kind: str) -> None:
+    for row in rows(kind):
+        read_row(FORMS[kind], row)
+        assert row["url"].startswith("http") and len(row["published"]) >= len("2024-01") and row["source_kind"], row
+    assert max(Counter(row["source"] for row in rows(kind)).values()) <= MOST
+    assert len({row["id"] for row in rows(kind)}) == len(rows(kind))
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_no_other_file_names_their_sources(kind: str) -> None:
+    for path in set(blind.FOLDER.glob("*.jsonl")) - set(blind.FILES.values()):
+        text = path.read_text()
+        for row in rows(kind):
+            assert f'"{row["url"]}"' not in text and f'"{row["source"]}"' not in text, (path.name, row["id"])
+            assert f'"id": "{row["id"]}"' not in text
+
+
+def stand_in(name: str, error: float | None, interval: tuple[float, float] | None = None) -> SimpleNamespace:
+    """An outcome as validation gives it, of a published 10 s."""
+    row = SimpleNamespace(experts=8, attention="", task="pretrain", flags="", device="H100")
+    stands_on = SimpleNamespace(device="h100-sxm", stack="fsdp2")
+    refused = "" if error is not None else "device `X`"
+    return SimpleNamespace(
+        id=name, error=error, measured=10.0, interval=interval, refused=refused, row=row, conditions=stands_on
+    )
+
+
+def test_errors_and_intervals_by_group() -> None:
+    outcomes = [stand_in("a", 0.1, (8.0, 12.0)), stand_in("b", -0.3, (11.0, 13.2)), stand_in("c", None)]
+    found = {"training": {one.id: blind.answer("training", one) for one in outcomes}}
+    assert found["training"]["c"] == {"refused": "device `X`"}
+    assert found["training"]["b"]["held"] is False and found["training"]["b"]["width"] == pytest.approx(0.2)
+    text = list(blind.tables(found))
+    assert "| all | 3 | 2 | 20.0 % | 20.0 % | -10.0 % | 2 | 50 % | 35 % |" in text
+    assert "| model mixture of experts | 2 | 2 | 20.0 % | 20.0 % | -10.0 % | 2 | 50 % | 35 % |" in text
+    assert "- device `X`: 1" in text
+
+
+def test_a_time_without_an_interval_is_named_by_its_library() -> None:
+    outcome = stand_in("n", 0.2)
+    outcome.conditions, outcome.library, outcome.row.op = None, "nccl", "all_reduce"
+    found = blind.answer("network", outcome)
+    assert found == {"error": 0.2, "device": "H100", "stack": "nccl", "model": "all_reduce"}
+
+
+def test_first_answers_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = tmp_path / "first.json"
+    answers = iter((0.1, 0.2, 0.3))
+    monkeypatch.setattr(blind, "FIRST", first)
+    monkeypatch.setattr(blind, "run", lambda files, jobs: {"training": {"a": blind.answer("training", one())}})
+    monkeypatch.setattr("sys.argv", ["blind"])
+    said: list[str] = []
+
+    def one() -> SimpleNamespace:
+        return stand_in("a", next(answers))
+
+    blind.main(said.append)
+    assert json.loads(first.read_text())["rows"]["training"]["a"]["error"] == 0.1
+    blind.main(said.append)
+    assert json.loads(first.read_text())["rows"]["training"]["a"]["error"] == 0.1
+    assert "10.0 %" in said[1] and "20.0 %" in said[2]
+    with pytest.raises(InputError, match="never written again"):
+        blind.freeze({}, first, "commit")
+
+
+def test_files_that_are_not_there_are_left_out(tmp_path: Path) -> None:
+    assert blind.run({"training": tmp_path / "none.jsonl"}, 1) == {}
