@@ -109,6 +109,10 @@ DIMENSIONS = tuple(_DIMENSIONS)
 """The words that `parse` and `format` take as `dimension`."""
 
 
+_UNWIELDY = 1e15
+"""Numbers from which an exponent is read more easily than digits."""
+
+
 def to_ticks(seconds: float) -> int:
     """Seconds to integer ticks (picoseconds), to the nearest, ties to even: the one place where time is rounded.
 
@@ -249,6 +253,14 @@ def _threshold(unit: str, dimension: str) -> float:
     if dimension == "time" and unit in ("min", "h", "d"):
         return 2.0
     return 0.9995
+
+
+def plain(value: float, digits: int = 3) -> str:
+    """A number in running text: so many significant digits, all digits before the point, thousands parted, never an
+    exponent where a person writes none (4,194,304, not 4.1943e+06)."""
+    if 10**digits - 0.5 <= abs(value) < _UNWIELDY:
+        return f"{value:,.0f}"
+    return f"{value:,.{digits}g}"
 
 
 def three_digits(value: float) -> str:

@@ -30,13 +30,17 @@ _SCHEDULE = (
     "vocabulary over all stages `vocab-1`, `vocab-2`, `interlaced`; or write the path of a CSV file with the passes of "
     "each device, as scenarios/training/zero-bubble-csv.yaml does"
 )
-_CONTEXT = "context parallelism is not modelled; when serving write `tp`, `pp` or `ep`"
+_CONTEXT = (
+    "context parallelism is `training.parallel.cp` in training; when serving decodes share cached tokens over the "
+    "devices of `tp` by `serving.parallel.dcp`, and prompts are not spread: write `tp`, `pp` or `ep`"
+)
 _REPLICAS = (
     "data parallelism is `serving.replicas` when serving (with `serving.parallel.dp` its attention ranks, which share "
     "experts), and `training.parallel.dp` in training"
 )
 _FINE_TUNING = (
-    "reinforcement learning and its rollouts are not modelled; its training step and its serving each are, one by one"
+    "reinforcement learning is a workflow of stages that train and serve: `clustersim workflow ppo-70b`, or the file "
+    "of `grpo-7b-split` as a beginning"
 )
 _FORMATS = (
     "it is a recipe of training (`training.precision`); block-scaled formats that are served have no table of their "
@@ -85,7 +89,8 @@ UNMODELLED: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("vision*", "multimodal*", "images", "mmprocessor*", "vit*", "llava*"),
-        "images and their encoders are not modelled; write their tokens as part of the prompt or of the sequence",
+        "images of requests are `requests.images`, their encoder is `model.vision` (as `qwen2-vl-7b` has it); in "
+        "training write their tokens as part of the sequence",
     ),
     **dict.fromkeys(
         ("checkpointing", "checkpointinterval", "saveinterval"),
@@ -132,12 +137,13 @@ UNMODELLED: dict[str, str] = {
     **dict.fromkeys(
         ("tenancy", "sharedcluster"), "several jobs share a cluster as a scenario with `jobs:`, a list of them"
     ),
+    "turbomind": "LMDeploy's engine is the stack `lmdeploy`",
     **dict.fromkeys(
-        ("lightllm*", "lmdeploy*", "turbomind", "mlcllm*", "exllama*", "ktransformers", "ray*", "tritonserver"),
+        ("lightllm*", "mlcllm*", "exllama*", "ktransformers", "ray*", "tritonserver"),
         "this engine is no stack of its own; `clustersim profiles stacks` lists those that there are",
     ),
     **dict.fromkeys(
-        ("colossalai*", "alpa*", "paxml", "lightning", "accelerate", "nanotron"),
+        ("colossalai*", "alpa*", "paxml", "lightning", "accelerate"),
         "this framework is no stack of its own; the nearest are `fsdp`, `megatron-core`, `deepspeed` and `maxtext`",
     ),
 }

@@ -11,7 +11,7 @@ ORDINARY = 100
 EXPLORED = 10_000
 SIMULATED = 2_000
 """Examples of an exploration where each one simulates, or takes as long."""
-SHARE = 0.35
+SHARE = 0.25
 """Of the examples that a property which simulates asks for, what the tests try; an exploration tries all of its own."""
 PATIENCE_S = 300
 """Seconds after which what a test waits for hangs: many times what it takes, so that a busy machine fails no test."""

@@ -450,8 +450,8 @@ def saturated(service: Service) -> tuple[str, ...]:
     offered = (len(arrival) - 1) / units.to_seconds(lasted)
     begun = len(started) / units.to_seconds(lasted + max(emptying, 0))
     return (
-        f"saturated: requests come at {offered:.3g}/s and are taken up at {begun:.3g}/s; the queue grew to {waiting:,}"
-        f" of {len(arrival):,} by the last arrival, and latencies grow with the length of the run",
+        f"saturated: requests come at {units.plain(offered)}/s and are taken up at {units.plain(begun)}/s; the queue"
+        f" grew to {waiting:,} of {len(arrival):,} by the last arrival, and latencies grow with the length of the run",
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from simulator.errors import InputError, Problem, nearest
+from simulator.errors import LONGEST_WORD, InputError, Problem, nearest
 from simulator.specs.base import Spec
 
 _SUFFIXES = (".yaml", ".yml")
@@ -74,8 +74,28 @@ def unknown(reference: str, rooms: tuple[str, ...]) -> Problem:
     some = ", ".join(f"`{name}`" for name in known[:_EXAMPLES])
     more = f" and {len(known) - _EXAMPLES} more" if len(known) > _EXAMPLES else ""
     where = " or ".join(f"{one}/" for one in rooms)
-    hint = nearest(_bare(reference, room), known) or f"write the path of a file, or a name in {where}: {some}{more}"
+    bare = _bare(reference, room)
+    near = _alike(bare, known) if room == "scenarios" else nearest(bare, known)
+    hint = near or f"write the path of a file, or a name in {where}: {some}{more}"
     return Problem(f"there is no {_ROOMS.get(room, what)} `{reference[:80]}`", hint=hint)
+
+
+def _alike(name: str, known: list[str]) -> str:
+    """A hint that names the scenario whose name is closest, its folder looked at or not: `serving/whisper` for
+    `whisper-large-v3`. What a scenario is called says nothing of what is modelled."""
+    from difflib import get_close_matches
+
+    plain = name.removesuffix(".yaml").removesuffix(".yml").casefold()
+    folded = {one.casefold(): one for one in known}
+    ends = {one.rpartition("/")[2]: one for one in reversed(folded)}
+    begins = [ends[end] for end in ends if len(end) > _WORD and plain.rpartition("/")[2].startswith(end)]
+    short = [ends[end] for end in get_close_matches(plain.rpartition("/")[2], ends, n=1, cutoff=0.6)]
+    near = next(iter(begins or get_close_matches(plain, folded, n=1, cutoff=0.75) or short), None)
+    return f"did you mean `{folded[near]}`?" if near is not None and len(plain) <= LONGEST_WORD else ""
+
+
+_WORD = 3
+"""Letters of a scenario's name that say too little to be meant by a longer one."""
 
 
 def shown(path: Path) -> str:

@@ -122,7 +122,7 @@ def _text(path: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _spelled(value)[:_LONGEST]
     named = dimension_at(_kind_at(path), path)
-    return units.format(value, named) if named not in (None, "count") else f"{value:,.6g}"
+    return units.format(value, named) if named not in (None, "count") else units.plain(value, 6)
 
 
 def _kind_at(path: str) -> "type[AnyRun]":

@@ -34,7 +34,7 @@ def install(folder: Path) -> Path:
     run(*pip, "wheel", *alone, "--no-build-isolation", "--wheel-dir", folder, PACKAGE.parent, cwd=folder)
     run(sys.executable, "-m", "venv", "--without-pip", folder / "env", cwd=folder)
     python = folder / "env" / "bin" / "python"
-    run(*pip, "--python", python, "install", *alone, next(folder.glob("clustersim-*.whl")), cwd=folder)
+    run(*pip, "--python", python, "install", "--no-compile", *alone, next(folder.glob("clustersim-*.whl")), cwd=folder)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
     here = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (site / "dependencies.pth").write_text("\n".join(sorted(here)), encoding="utf-8")

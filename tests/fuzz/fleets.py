@@ -32,7 +32,7 @@ def fleets(random: Random) -> Input:
         files["failures.csv"] = _trace(random).encode()
         failures = document["serving"]["fleet"].setdefault("failures", {})
         failures |= {"trace": "failures.csv", "requests": random.choice(_FATES)}
-    return _checked(document, files, random)
+    return checked(document, files, random)
 
 
 def _base(random: Random) -> dict[str, Any]:
@@ -287,7 +287,7 @@ _MADE: Mapping[str, Any] = {
 _WEIGHTS = (4, 1, 6, 3, 4, 3, 3, 2, 4, 3, 2, 4, 3, 3)
 
 
-def _checked(document: dict[str, Any], files: dict[str, bytes], random: Random) -> Input:
+def checked(document: dict[str, Any], files: dict[str, bytes], random: Random) -> Input:
     """The scenario with what must hold of its answer; some run again, some without leaps, some with all records."""
     text = json.dumps(document).encode()
     again, stepwise, kept = random.random() < 0.15, random.random() < 0.4, "records" in document

@@ -1,6 +1,6 @@
 """The generators by name, and how many of their inputs come in a turn."""
 
-from tests.fuzz import commands, files, fleets, jobs, mutations, operations, semantics, tiers
+from tests.fuzz import commands, files, fleets, jobs, mutations, operations, runs, semantics, served, tiers
 from tests.fuzz.harness import Generator
 
 KINDS: dict[str, tuple[Generator, int]] = {
@@ -11,6 +11,11 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "jobs": (jobs.jobs, 1),
     "tiers": (tiers.tiers, 2),
     "fleets": (fleets.fleets, 3),
+    "runs": (runs.runs, 1),
+    "loads": (runs.loads, 1),
+    "encoders": (served.encoders, 1),
+    "helix": (served.helix, 1),
+    "arrays": (served.arrays, 1),
     "commands": (commands.commands, 3),
     "baseline": (files.baseline, 1),
     "cache": (files.cache_, 1),

@@ -8,9 +8,11 @@ from tests.fuzz import harness
 from tests.fuzz.kinds import KINDS
 
 SEED = 20
-EACH = 5
+EACH = 3
 """Inputs of a kind for each unit of its weight."""
-FEWER = {"tiers": 4, "fleets": 4, "commands": 4}
+FEWER = {"tiers": 3, "fleets": 4, "commands": 4, "text": 2, "baseline": 2, "runs": 2} | dict.fromkeys(
+    ("loads", "encoders", "helix", "arrays"), 3
+)
 """Inputs of kinds whose inputs take most time."""
 
 
@@ -22,7 +24,7 @@ def test_no_input_breaks_a_command(kind: str, tmp_path: Path) -> None:
 
 def test_a_command_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness sees an internal error, an endless loop and a wrong answer."""
-    good = harness.Input(["profiles"])
+    good = harness.Input(["profiles", "selene"])
 
     def broken(words: list[str]) -> int:
         raise KeyError("lost")

@@ -18,7 +18,7 @@ SLOWER = 1e-6
 
 def tiers(random: Random) -> Input:
     """A training with one or more of the keys of memory tiers and of long runs."""
-    document = semantics.scenario_of(semantics.training(random)) if random.random() < 0.4 else _plain(random)
+    document = semantics.scenario_of(semantics.training(random)) if random.random() < 0.4 else plain(random)
     job, cluster = document["training"], document["cluster"]
     drawn = random.choices(
         ("offload", "sharding", "local_steps", "fragmentation", "run", "zeroth_order"), (5, 2, 3, 1, 5, 2), k=2
@@ -37,13 +37,13 @@ def tiers(random: Random) -> Input:
     if "run" in job:
         job.pop("tokens", None)
         if random.random() < 0.7:
-            cluster["storage"] = _storage(random)
+            cluster["storage"] = storage(random)
     if random.random() < 0.4:
         cluster["node"] = _node(random)
     return _checked(document, files, random)
 
 
-def _plain(random: Random) -> dict[str, Any]:
+def plain(random: Random) -> dict[str, Any]:
     """A small step that leaves most open."""
     nodes = random.choice((1, 1, 2))
     tp, pp = random.choice(((1, 1), (1, 1), (2, 1), (1, 2), (4, 2)))
@@ -151,7 +151,7 @@ def _local(random: Random) -> dict[str, Any]:
     return {"inner": random.choice((1, 30, 500))} | some(random, rest)
 
 
-def _run(random: Random) -> dict[str, Any]:
+def run_of(random: Random) -> dict[str, Any]:
     rest = {
         "failures": (
             "failures/llama-3-h100",
@@ -185,12 +185,12 @@ _MADE: Mapping[str, Any] = {
     "sharding": _sharding,
     "local_steps": _local,
     "fragmentation": lambda random: random.choice((0.02, 0.3, 0.9)),
-    "run": _run,
+    "run": run_of,
     "zeroth_order": _zeroth,
 }
 
 
-def _storage(random: Random) -> dict[str, Any]:
+def storage(random: Random) -> dict[str, Any]:
     rest = {
         "read_bandwidth": ("1 GB/s", "100 GB/s"),
         "node_bandwidth": ("500 MB/s", "10 GB/s"),

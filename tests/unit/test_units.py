@@ -138,3 +138,33 @@ def test_ticks_are_picoseconds_rounded_to_the_nearest() -> None:
 @given(st.integers(0, 2**52))
 def test_ticks_survive_seconds(ticks: int) -> None:
     assert abs(units.to_ticks(units.to_seconds(ticks)) - ticks) <= ticks * 2**-52
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (4_194_304, 6, "4,194,304"),
+        (4_194_304, 3, "4,194,304"),
+        (1234.5, 3, "1,234"),
+        (999.6, 3, "1,000"),
+        (-20_000.0, 3, "-20,000"),
+        (99.96, 4, "99.96"),
+        (0.001234, 3, "0.00123"),
+        (1e-9, 6, "1e-09"),
+        (1e18, 6, "1e+18"),
+        (5, 3, "5"),
+        (0.0, 3, "0"),
+        (float("inf"), 3, "inf"),
+    ],
+)
+def test_numbers_of_running_text_have_no_exponent_where_a_person_writes_none(
+    value: float, digits: int, text: str
+) -> None:
+    assert units.plain(value, digits) == text
+
+
+@given(st.floats(0.001, 1e14), st.integers(3, 6))
+def test_running_text_is_as_exact_as_asked(value: float, digits: int) -> None:
+    text = units.plain(value, digits)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=10.0 ** (1 - digits))

@@ -7,7 +7,9 @@ import pytest
 from simulator.cli import main
 from simulator.errors import InputError, nearest
 from simulator.run.dispatch import simulate
-from simulator.specs import load_scenario
+from simulator.specs import load_scenario, names
+from simulator.specs.model.model import Model
+from simulator.specs.training import Stack
 from simulator.unmodelled import UNMODELLED, unmodelled
 
 TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.yaml"
@@ -19,7 +21,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
         (SERVING, "+serving.speculative=3", "speculative decoding is `serving.speculation`"),
         (SERVING, "+serving.lora=a", "adapters (LoRA) are `serving.adapters`"),
         (SERVING, "+serving.data_parallel=2", "`serving.parallel.dp` its attention ranks"),
-        (SERVING, "serving.parallel.cp=2", "context parallelism is not modelled"),
+        (SERVING, "serving.parallel.cp=2", "over the devices of `tp` by `serving.parallel.dcp`"),
         (SERVING, "serving.router=sticky", "`session`"),
         (SERVING, "serving.batching.policy=continuous", "batches continuously"),
         (SERVING, "stack=stacks/lightllm", "no stack of its own"),
@@ -52,6 +54,28 @@ def test_what_is_known_stays_known_and_misspellings_stay_misspellings() -> None:
     assert nearest("dpp", ["dp", "tp"]) == "did you mean `dp`?"
     assert nearest("Session", ["session"]) == "did you mean `session`?"
     assert unmodelled("batchng") == ""
+
+
+def test_what_is_shipped_is_not_called_missing() -> None:
+    """No stack is refused by its own name; a model only with words that name it."""
+    assert [name for name in names(Stack) if unmodelled(name)] == []
+    denied = {name: said for name in names(Model) if (said := unmodelled(name)) and "not modelled" in said}
+    assert denied == {}
+
+
+def test_a_scenario_that_is_not_there_has_the_nearest_name_and_no_words_on_models(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for given, meant in (
+        ("scenarios/serving/whisper-large-v3.yaml", "serving/whisper"),
+        ("whisper-large-v3", "serving/whisper"),
+        ("quikstart", "quickstart"),
+        ("scenarios/training/megatron-1tt.yaml", "training/megatron-1t"),
+    ):
+        assert main(["run", given]) == 2
+        assert capsys.readouterr().err.strip().endswith(f"did you mean `{meant}`?")
+    assert main(["run", "dualpipe"]) == 2
+    assert "write the path of a file" in capsys.readouterr().err
 
 
 def test_words_are_written_as_they_are_looked_up() -> None:

@@ -8,6 +8,7 @@ deepspeed/runtime/{config,constants}.py and deepspeed/runtime/zero/config.py of 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from simulator import units
 from simulator.errors import InputError, nearest
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, place
@@ -251,7 +252,8 @@ def _subgroups(settings: Settings) -> None:
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-            settings.wrong(f"{key} is a number above 0, at most {most:g}, not `{printable(str(value)[:40])}`", "", key)
+            given = printable(str(value)[:40])
+            settings.wrong(f"{key} is a number above 0, at most {units.plain(most, 6)}, not `{given}`", "", key)
             continue
         settings.draft.put(
             f"training.offload.optimizer.{ours}", value if ours == "share" else int(value), settings.note(key)

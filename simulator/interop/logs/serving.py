@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.interop.logs.training import Logged
 from simulator.interop.rows.jsonl import Refused
@@ -130,5 +131,5 @@ def _logged(place: str, data: Mapping[str, Any]) -> Logged:
 def _figure(key: str, value: Any) -> float:
     most = FASTEST if key == "output_throughput" else SLOWEST_MS
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= most:
-        raise Refused(f"`{key}` of {str(value)[:30]}; a number above 0 and up to {most:g} was expected")
+        raise Refused(f"`{key}` of {str(value)[:30]}; a number above 0 and up to {units.plain(most, 6)} was expected")
     return float(value)

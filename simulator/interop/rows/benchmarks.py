@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.jsonl import Line, Refused, misfit, number, parse_line, read_lines, read_row
 from simulator.interop.rows.kernels import KernelRow
@@ -123,7 +124,7 @@ def checked(data: Mapping[str, Any], name: str) -> KernelRow:
         raise Refused(f"shape without a whole number above 0 for {', '.join(wrong)}")
     time = row.metrics.get("time_s")
     if time is None or not SHORTEST_S <= time <= LONGEST_S:
-        said = "no `time_s`" if time is None else f"`time_s` of {time:g}"
+        said = "no `time_s`" if time is None else f"`time_s` of {units.plain(time, 6)}"
         raise Refused(f"{said}; write seconds, {SHORTEST_S:g} to {LONGEST_S:g}")
     return row
 

@@ -15,6 +15,7 @@ rows, with the reason behind `MARK`, and listed with the other refusals.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from simulator import units
 from simulator.interop.rows.jsonl import Refused
 
 MARK = "quarantined: "
@@ -65,7 +66,8 @@ def _training(row: Any) -> Iterator[str]:
     if times and row.params_b and not row.experts and (each := _flops(row)):
         needed = each * 1e9 * row.params_b * row.global_batch * row.seq_len / (max(times.values()) * row.devices)
         if needed > peak:
-            yield f"{row.params_b:g} billion parameters need {needed / 1e12:.0f} TFLOP/s of a peak of {peak / 1e12:.0f}"
+            size = units.plain(row.params_b)
+            yield f"{size} billion parameters need {needed / 1e12:.0f} TFLOP/s of a peak of {peak / 1e12:.0f}"
 
 
 def _flops(row: Any) -> int:
@@ -94,7 +96,7 @@ def _serving(metrics: Mapping[str, float | None], output: int | None) -> Iterato
 
     answers, tokens = first("output_tokens_per_s"), first("total_tokens_per_s")
     if answers and tokens and answers > MORE * tokens:
-        yield f"{answers:g} output tokens a second of {tokens:g} of all"
+        yield f"{units.plain(answers, 4)} output tokens a second of {units.plain(tokens, 4)} of all"
     whole = first("e2e_mean_s", "e2e_latency_s")
     start, later = first("ttft_mean_s", "ttft_s"), first("tpot_mean_s", "tpot_s")
     if whole and start and start > MORE * whole:

@@ -53,7 +53,7 @@ def headline(document: FrontierDocument) -> str:
 
 def rate(point: FrontierPoint) -> str:
     """Arrivals of the whole cluster."""
-    return f"{point.rate:.4g} requests/s"
+    return f"{units.plain(point.rate, 4)} requests/s"
 
 
 def counted(document: FrontierDocument) -> list[str]:
@@ -88,7 +88,7 @@ def cells(document: FrontierDocument, point: FrontierPoint) -> tuple[str, ...]:
         clean(point.name),
         f"{point.tokens_per_s_per_user:.1f}",
         f"{point.tokens_per_s_per_device:,.0f}",
-        f"{point.rate:.4g}",
+        units.plain(point.rate, 4),
         "-" if p99 is None else units.format(p99 / 1e3, "time"),
         wording.percent(point.attainment),
         ", ".join(filter(None, (mark(document, point), "run too short" if point.short else ""))),

@@ -39,7 +39,7 @@ def headline(document: LayoutsDocument) -> str:
 
 def least(one: LeastNeeded) -> str:
     """What it takes at least."""
-    value = units.format(one.value, "money") if one.what == "cost_usd" else f"{one.value:.3g} days"
+    value = units.format(one.value, "money") if one.what == "cost_usd" else f"{units.plain(one.value)} days"
     kept = f" {one.limits}" if one.limits else ""
     return f"It takes at least {value}{kept}: {clean(one.layout)} on {clean(one.machine)}."
 
@@ -77,7 +77,7 @@ def titles(document: LayoutsDocument) -> tuple[str, ...]:
 def cells(document: LayoutsDocument, one: RankedLayout) -> tuple[str, ...]:
     """A row of figures."""
     low, high = one.step_time_low_s, one.step_time_high_s
-    whole = (f"{one.days:.3g}",) if one.days is not None else ()
+    whole = (units.plain(one.days),) if one.days is not None else ()
     carbon = (_known(one.carbon_kg, "carbon"),) if document.grid is not None else ()
     return (
         units.format(one.step_time_s, "time"),

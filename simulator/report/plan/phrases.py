@@ -113,8 +113,9 @@ def verdict(document: PlanDocument, layout: PlannedLayout) -> str:
         return "The objectives are met at every rate that was tried."
     assert layout.rate is not None and layout.missed_at is not None and layout.binding is not None
     return (
-        f"{layout.unit.capitalize()} may come at up to {layout.rate:.4g}/s; "
-        f"at {layout.missed_at:.4g}/s too few meet the objectives, most often for {OBJECTIVES[layout.binding]}."
+        f"{layout.unit.capitalize()} may come at up to {units.plain(layout.rate, 4)}/s; "
+        f"at {units.plain(layout.missed_at, 4)}/s too few meet the objectives, "
+        f"most often for {OBJECTIVES[layout.binding]}."
     )
 
 
@@ -157,12 +158,12 @@ def target(document: PlanDocument) -> str:
         known = [found for layout in layouts if (found := rated(layout)) is not None]
         most = max(known, key=lambda found: found.rate, default=None)
         best = f" The most is {rate(most.rate)}{_of(most.layout)}." if most is not None else ""
-        return f"{asked:,.6g}/s is not carried{' by any layout' if len(layouts) > 1 else ''}.{best}"
+        return f"{units.plain(asked, 6)}/s is not carried{' by any layout' if len(layouts) > 1 else ''}.{best}"
     price = "" if chosen.usd_per_hour is None else f", {chosen.usd_per_hour:.2f} USD/h"
     size = f"{wording.plural(chosen.devices or 0, 'device')}{price}"
     if len(layouts) == 1:
-        return f"{asked:,.6g}/s is carried{_of(chosen)}: {size}."
-    return f"Cheapest that carries {asked:,.6g}/s:{_of(chosen, ' ')} on {size}."
+        return f"{units.plain(asked, 6)}/s is carried{_of(chosen)}: {size}."
+    return f"Cheapest that carries {units.plain(asked, 6)}/s:{_of(chosen, ' ')} on {size}."
 
 
 def _of(layout: PlannedLayout, before: str = " by ") -> str:
@@ -212,7 +213,7 @@ def marks(layout: PlannedLayout) -> str:
 
 def remark(document: PlanDocument, layout: PlannedLayout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
-    missed = "" if layout.carries_target is not False else f"misses at {document.target_rate:,.6g}/s"
+    missed = "" if layout.carries_target is not False else f"misses at {units.plain(document.target_rate, 6)}/s"
     short = "" if layout.settled or layout.cheapest else "run too short"
     close = CLOSE if layout.memory_too_close else ""
     return ", ".join(filter(None, [marks(layout), missed, short, close]))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simulator import units
 from simulator.report.plan.html import drawn
 from simulator.report.svg.figures import legend_below, plain, save_figures
 from simulator.report.text import palette
@@ -48,7 +49,7 @@ def _lines(document: PlanDocument, axes: "Axes", value: Callable[[ProbedRate], f
     layouts = drawn(document)
     for (layout, largest, best), slot in zip(layouts, palette.DISTINCT, strict=False):
         probes, colour = layout.curve, palette.LIGHT[slot]
-        name = plain(layout.name) or f"simulated, largest rate {largest:.3g}/s"
+        name = plain(layout.name) or f"simulated, largest rate {units.plain(largest)}/s"
         axes.plot([probe.rate for probe in probes], [value(probe) for probe in probes], color=colour, label=name)
         axes.plot(best.rate, value(best), "o", color=colour)
     return max(value(probe) for found in layouts for probe in found.layout.curve)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from simulator import units
 from simulator.report.schedule.chart import chart
 from simulator.report.svg.gantt import sample
 from simulator.report.text import wording
@@ -83,8 +84,8 @@ def _figures(document: ScheduleDocument) -> RenderableType:
     same = "vocabulary on the last" if document.costs.scores is not None else "same costs"
     table = headed("", clean(document.name), *([] if alone else [f"{other.name}, {same}"]))
     rows = (
-        ("makespan", f"{document.makespan:.6g}", f"{other.makespan:.6g}"),
-        ("the least that any order takes", f"{document.least_makespan:.6g}", ""),
+        ("makespan", units.plain(document.makespan, 6), units.plain(other.makespan, 6)),
+        ("the least that any order takes", units.plain(document.least_makespan, 6), ""),
         ("bubble, idle share of the makespan", *(wording.percent(of.bubble, decimals=2) for of in (document, other))),
         (
             "the most between first and last pass",

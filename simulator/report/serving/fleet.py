@@ -71,7 +71,7 @@ def _over_time(record: FleetRecord, service: Service) -> Iterable[Text]:
         LEVELS[min(int(value / top * len(LEVELS)), len(LEVELS) - 1)] if value > 0 else " " for value in level
     )
     _, counts = over_time(record, begin, end)
-    hours = f"{record.held(begin, end, len(service.replicas)).sum() / 3600:.4g} replica-hours"
+    hours = f"{units.plain(float(record.held(begin, end, len(service.replicas)).sum()) / 3600, 4)} replica-hours"
     yield Text.assemble(("replicas that take requests  ", "dim"), (glyphs, "cyan"))
     mean = f"{float(means(record, begin, end, 1, (UP, DRAINING))[0]):.3g}"
     yield Text(f"from {int(counts.min())} to {int(counts.max(initial=0))}, {mean} on average  ·  {hours}")

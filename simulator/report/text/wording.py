@@ -35,7 +35,7 @@ def figure(name: str, value: float) -> str:
         return "not known"
     known = METRICS.get(name)
     if known is None:
-        return f"{value:.4g}"
+        return units.plain(value, 4)
     if known.dimension == "fraction":
         return percent(value)
     if known.dimension == "rate":

@@ -115,10 +115,9 @@ class Disturbance(ABC):
         self._taken[link] += rate
         most = self.takes.get(link, 0.0)
         if self._taken[link] > most + SLACK * self.whole(link):
-            name, taken = self.site.fabric.links[link], self._taken[link]
-            raise ValueError(
-                f"perturbation `{self.spec.kind}` takes {taken:g} B/s of {name}, and said {most:g} at most"
-            )
+            name = self.site.fabric.links[link]
+            taken, said = (units.format(rate, "bandwidth") for rate in (self._taken[link], most))
+            raise ValueError(f"perturbation `{self.spec.kind}` takes {taken} of {name}, and said {said} at most")
 
 
 PERTURBATIONS: Builders[Callable[[Site, Perturbation, str], Disturbance]] = Builders(PERTURBATION_KEYS)

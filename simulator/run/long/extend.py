@@ -283,11 +283,12 @@ def _check_progress(machine: Machine, records: Sequence[Record]) -> None:
     days = max(record.end / TICKS_PER_SECOND / DAY, 1e-9)
     plain, done = DAY / machine.step_s, record.steps / days
     why = record.stuck or "no step is ever saved"
-    message = f"the run does not finish: {why}; {record.steps:,} steps in {days:,.3g} days, {done:,.3g} a day"
+    so_far = f"{record.steps:,} steps in {units.plain(days)} days, {units.plain(done)} a day"
+    message = f"the run does not finish: {why}; {so_far}"
     if rules.goal is not None:
         years = rules.goal / done / 365 if done else inf
-        takes = f"{years:,.3g} years" if done else "for ever"
-        message += f" of {plain:,.3g} without failures, so that {rules.goal:,} steps take {takes}"
+        takes = f"{units.plain(years)} years" if done else "for ever"
+        message += f" of {units.plain(plain)} without failures, so that {rules.goal:,} steps take {takes}"
     raise InfeasibleError(f"{message}; mean time between failures {units.format(machine.mtbf_s, 'time')}")
 
 

@@ -9,6 +9,7 @@ cache on its way and uneven lengths cost, so that a run saturates somewhat below
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from simulator import units
 from simulator.serving.costs.iteration import StageCost
 from simulator.serving.fleet.system import System
 from simulator.units import TICKS_PER_SECOND
@@ -46,7 +47,7 @@ def said(systems: Sequence[System], prompt: int, output: int) -> tuple[str, ...]
     if not any(system.role == "prefill" for system in systems):
         return ()
     rates = pool_rates(systems, prompt, output)
-    listed = " and ".join(f"{rate.requests_per_s:.3g}/s (`{rate.name}`)" for rate in rates)
+    listed = " and ".join(f"{units.plain(rate.requests_per_s)}/s (`{rate.name}`)" for rate in rates)
     least = first_to_saturate(systems, prompt, output)
     lengths = f"{prompt:,} tokens of prompt and {output:,} of answer"
     return (f"pools take up at most {listed} requests of {lengths}: `{least.name}` saturates first",)

@@ -6,6 +6,7 @@ the first gap. With a constant rate the first comes at 0.
 
 import numpy as np
 
+from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.specs.distributions import Floats, Integers, sample
@@ -56,6 +57,6 @@ def thinking(loop: ClosedLoop, count: int, seed: int) -> Floats:
 def ticks(seconds: Floats, path: str) -> Integers:
     """Seconds to picoseconds by the rule of `units.to_ticks`; InputError where they do not fit the clock."""
     if not np.all(seconds <= LONGEST):
-        problem = f"times reach {np.max(seconds):.3g} s, and the clock holds {LONGEST:.3g} s (104 days)"
+        problem = f"times reach {units.plain(float(np.max(seconds)))} s, and the clock holds {units.plain(LONGEST)} s (104 days)"
         raise InputError(Problem(problem, path=path, hint="ask for fewer requests, a higher rate or a larger `speed`"))
     return np.rint(seconds * TICKS_PER_SECOND).astype(np.int64)

@@ -8,6 +8,7 @@ from math import pi, sin, sqrt
 
 import numpy as np
 
+from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.specs.distribution import Distribution
@@ -40,6 +41,6 @@ def whole_numbers(distribution: Distribution, count: int, seed: int, name: str, 
 def whole(values: Floats, path: str) -> Integers:
     """Values to the nearest whole numbers, at least 1; InputError where one is beyond all reason."""
     if len(values) and not np.max(values) <= MOST_TOKENS:
-        problem = f"the distribution reaches {np.max(values):.3g} in {len(values)} draws"
+        problem = f"the distribution reaches {units.plain(float(np.max(values)))} in {len(values)} draws"
         raise InputError(Problem(problem, path=path, hint=f"bound it with `high`, at most {MOST_TOKENS:,}"))
     return np.maximum(np.rint(values), 1).astype(np.int64)

@@ -12,6 +12,7 @@ from simulator.specs.base import Figure, Status
 from simulator.specs.kinds import OneOf
 from simulator.specs.shape import Kind, below, fields, folders, members, specs, suggestion
 from simulator.specs.text.yaml_text import Node, Place
+from simulator.units import plain
 from simulator.unmodelled import unmodelled
 
 EXPLAINED = 100
@@ -178,7 +179,7 @@ def _message(detail: dict[str, Any], kind: Kind, path: str) -> tuple[str, str, s
         )
     if error in _BOUNDS:
         bound, hint = _BOUNDS[error]
-        return f"{excerpt(value)} is out of range", path, hint.format(f"{context[bound]:g}")
+        return f"{excerpt(value)} is out of range", path, hint.format(plain(context[bound], 6))
     return detail["msg"].replace("Input should be", f"{excerpt(value)} should be", 1), path, ""
 
 

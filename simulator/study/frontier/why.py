@@ -46,8 +46,9 @@ def _end(found: Found, point: Point) -> str:
         alike = [one for one in found.points if one.rate > point.rate and one.kind == point.kind]
         missed = min((one for one in alike if not one.outcome.meets), key=lambda one: one.rate, default=None)
     if missed is None:
-        return f"no higher rate than {point.rate:.4g} requests/s was tried with it: bounds or guesses rule that out"
-    return f"at {missed.rate:.4g} requests/s {reached(missed)}"
+        rate = units.plain(point.rate, 4)
+        return f"no higher rate than {rate} requests/s was tried with it: bounds or guesses rule that out"
+    return f"at {units.plain(missed.rate, 4)} requests/s {reached(missed)}"
 
 
 def reached(point: Point) -> str:

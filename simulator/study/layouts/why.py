@@ -75,7 +75,7 @@ def _figures(goal: Goal, one: Leader) -> str:
     step_s = one.result.metrics["step_time_s"]
     text = f"a step takes {units.format(step_s, 'time')}"
     if goal.tokens is not None:
-        text += f", the training {goal.seconds(one.scenario, step_s) / 86_400:.3g} days"
+        text += f", the training {units.plain(goal.seconds(one.scenario, step_s) / 86_400)} days"
         if (cost := goal.cost(one.scenario, step_s)) is not None:
             text += f" and {units.format(cost, 'money')}"
     if goal.tokens is not None or one.priced.candidate.machine.overrides:

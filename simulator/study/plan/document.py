@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
 
 import simulator
+from simulator import units
 from simulator.results.documents.plan import (
     PlanDocument,
     PlannedLayout,
@@ -188,7 +189,8 @@ def _of_search(plan: Plan, best: Probe) -> list[str]:
             " emptying the system flatter it; ask for more requests (`requests.count`)"
         )
     if plan.odd:
-        rates = ", ".join(f"{probe.rate:.4g}/s ({'met' if probe.meets else 'missed'})" for probe in plan.odd)
+        verdicts = ("missed", "met")
+        rates = ", ".join(f"{units.plain(probe.rate, 4)}/s ({verdicts[probe.meets]})" for probe in plan.odd)
         said.append(
             f"a higher rate is not always harder here, for at these rates it is the other way round: {rates};"
             " the rate given is below a miss, and above successes only as far as tried"

@@ -10,6 +10,7 @@ from itertools import product
 
 import numpy as np
 
+from simulator import units
 from simulator.errors import InfeasibleError, InputError
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs, Floats, Ints, time_schedule
@@ -40,7 +41,7 @@ def auto(pipeline: Pipeline) -> Schedule:
             enough = min(lasts for _, lasts, _ in found) * (1 + pipeline.near)
             found = [one for one in found if one[1] <= enough]
     if not found:
-        message = f"no schedule keeps {pipeline.limit:,.6g} or less: {kept:,.6g} is the least"
+        message = f"no schedule keeps {units.plain(pipeline.limit, 6)} or less: {units.plain(kept, 6)} is the least"
         raise InfeasibleError(f"{message} (one microbatch of each chunk of a rank)")
     return min(found, key=lambda one: one[:2])[2]
 

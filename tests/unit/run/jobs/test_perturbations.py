@@ -196,7 +196,7 @@ def test_what_takes_more_than_it_said_is_an_error(modest: Modest) -> None:
     modest.leave(link, 0.9)
     modest.leave(link, 0.95)
     modest.send(link, 1e9, 0.04 * modest.whole(link), lambda: None)
-    with pytest.raises(ValueError, match=r"takes 2.2e\+10 B/s of NIC up 0, and said 2e\+10 at most"):
+    with pytest.raises(ValueError, match=r"takes 22.0 GB/s of NIC up 0, and said 20.0 GB/s at most"):
         modest.send(link, 1e9, 0.02 * modest.whole(link), lambda: None)
 
 

@@ -313,7 +313,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Recorded | None, str]] = {
     "a trace longer than the clock": (
         {"trace": "x"},
         Recorded(np.array([0, 1, 2e7])),
-        "requests.trace: times reach 2e+07 s",
+        "requests.trace: times reach 20,000,000 s",
     ),
     "longer than all reason": (
         {"count": 9, "lengths": {"prompt": {"lognormal": [1e9, 99]}, "output": {"fixed": 1}}},
