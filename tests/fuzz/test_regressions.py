@@ -48,6 +48,18 @@ FOUND = {
             b"arrivals: {at_once: true}, lengths: {prompt: {fixed: 100}, output: {fixed: 3}}}}"
         },
     ),
+    "copies of experts of which rounding leaves next to nothing to send": Input(
+        ["run", "s.yaml", "--quiet"],
+        {
+            "s.yaml": b"{version: 1, name: few, cluster: {extends: clusters/dgx-h100, nodes: 1}, stack: nemo, model: "
+            b"{extends: models/olmoe-1b-7b, layers: 4}, training: {global_batch: 8, sequence_length: 256, parallel: "
+            b"{ep: 2}, steps: 1, routing: {trace: t.jsonl, replicas: 20, capacity: 1.0}}}",
+            "t.jsonl": b'{"step": 0, "tokens": ['
+            b"900,1,50,50,900,900,900,50,0,50,1,50,1,1,900,0,0,0,0,1,900,1,0,1,50,50,0,50,0,50,50,50,"
+            b"900,50,0,1,0,50,0,0,0,0,0,50,0,900,0,50,0,0,0,0,0,1,1,0,1,0,900,50,1,0,0,0"
+            b"]}\n",
+        },
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},

@@ -213,7 +213,7 @@ def marks(layout: PlannedLayout) -> str:
 
 def remark(document: PlanDocument, layout: PlannedLayout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
-    missed = "" if layout.carries_target is not False else f"misses at {units.plain(document.target_rate, 6)}/s"
+    missed = "" if layout.carries_target is not False else f"misses at {units.plain(document.target_rate or 0.0, 6)}/s"
     short = "" if layout.settled or layout.cheapest else "run too short"
     close = CLOSE if layout.memory_too_close else ""
     return ", ".join(filter(None, [marks(layout), missed, short, close]))

@@ -262,7 +262,8 @@ class Traffic:
         on = self.senders.on(links)
         for sender in self.senders.whole:
             amount, flows = on.asked(sender)
-            used, same = np.flatnonzero(amount), sender.operations
+            # What rounding leaves of a call may be too little to move for a tick: it shares with none.
+            used, same = np.flatnonzero((amount > 0) & (flows > 0)), sender.operations
             if not len(used):
                 continue
             rates = np.minimum(amount / sender.moving, limit)

@@ -57,6 +57,7 @@ def thinking(loop: ClosedLoop, count: int, seed: int) -> Floats:
 def ticks(seconds: Floats, path: str) -> Integers:
     """Seconds to picoseconds by the rule of `units.to_ticks`; InputError where they do not fit the clock."""
     if not np.all(seconds <= LONGEST):
-        problem = f"times reach {units.plain(float(np.max(seconds)))} s, and the clock holds {units.plain(LONGEST)} s (104 days)"
+        last = units.plain(float(np.max(seconds)))
+        problem = f"times reach {last} s, and the clock holds {units.plain(LONGEST)} s (104 days)"
         raise InputError(Problem(problem, path=path, hint="ask for fewer requests, a higher rate or a larger `speed`"))
     return np.rint(seconds * TICKS_PER_SECOND).astype(np.int64)
