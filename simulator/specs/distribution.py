@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from simulator import units
 from simulator.specs.base import Spec
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -49,7 +50,7 @@ class Distribution(Spec):
             kinds = ", ".join(f"`{name}`" for name in type(self).model_fields if name not in bounds)
             raise ValueError(f"give exactly one of {kinds}")
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"`low` {self.low:g} is above `high` {self.high:g}")
+            raise ValueError(f"`low` {units.plain(self.low, 6)} is above `high` {units.plain(self.high, 6)}")
         self._check_zipf()
         self._check_pairs()
         self._check_cdf()
