@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from subprocess import run
+from subprocess import TimeoutExpired, run
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
@@ -70,7 +70,10 @@ def _spawned(batch: tuple[str, int, int], arguments: Namespace) -> tuple[str, in
     kind, first, size = batch
     words = ["--kind", kind, "--first", str(first), "--count", str(size), "--seed", str(arguments.seed)]
     command = [sys.executable, "-m", "tests.fuzz", "--batch", *words, "--out", str(arguments.out)]
-    done = run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    try:
+        done = run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except TimeoutExpired:
+        return kind, size, [f"FAIL {kind} --first {first} --count {size}: given up after {PATIENCE:,} s"]
     lines = [line for line in done.stdout.splitlines() if line.startswith("FAIL ")]
     if done.returncode not in (0, 1):
         said = " ".join(done.stderr.split())[-500:]
