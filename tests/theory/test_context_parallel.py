@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -239,6 +240,7 @@ def job_of(kind: str, ranks: int) -> Job:
     return build_job(made)
 
 
+@cache
 def device() -> Device:
     return compile_device(jobs.cluster().node.accelerator)
 

@@ -1,6 +1,7 @@
 """No price is above a roof, and more work never takes less time (up to the granularity of tiles and splits)."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import example, given
@@ -22,6 +23,7 @@ measured = st.sampled_from(MEASURED)
 formats = st.sampled_from(["bf16", "fp16", "fp8", "tf32", "fp32", "int8"])
 
 
+@cache
 def _device(name: str) -> Device:
     return compile_device(load_spec(Accelerator, name))
 

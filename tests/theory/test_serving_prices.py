@@ -1,5 +1,7 @@
 """Serving prices: no roof is beaten, more work takes no less, and decoding costs the bytes of its cache."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +23,7 @@ counts = st.integers(1, 512)
 sides = st.integers(16, 16_384)
 
 
+@cache
 def _device(name: str) -> Device:
     return compile_device(load_spec(Accelerator, name))
 

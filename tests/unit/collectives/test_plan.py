@@ -1,6 +1,7 @@
 """One plan, three ways to run it: closed form, fluid and step by step."""
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -35,9 +36,16 @@ MACHINES: dict[str, dict[str, Any]] = {
 SIZE = 3_000_017.0
 
 
+@cache
+def machine_of(name: str) -> Fabric:
+    """A machine, built once."""
+    return build(cluster(**MACHINES[name]))
+
+
+@cache
 def planned(machine: str, operation: str, algorithm: str) -> tuple[Fabric, collectives.Plan] | None:
     """The plan of all devices, or of the first and the last; None where the algorithm cannot do it."""
-    fabric = build(cluster(**MACHINES[machine]))
+    fabric = machine_of(machine)
     group = [0, fabric.devices - 1] if operation == "send" else range(fabric.devices)
     try:
         return fabric, collectives.plan(operation, group, SIZE, fabric, two_protocols(), algorithm)
