@@ -59,17 +59,17 @@ class Speeds:
         if speeds is None:
             if len(self.known) >= REMEMBERED:
                 self.known.clear()
-            speeds = self.known[numbers] = self._ask(component, scarce, capacity)
+            speeds = self.known[numbers] = self.ask([member.needs for member in component], scarce, capacity)
         return speeds
 
-    def _ask(self, component: list[Running], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:
-        """Put the scarce resources of a component and their users into numbers, and call the solver."""
+    def ask(self, component: Sequence[Needs], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:
+        """Put the scarce resources of a component and what its members use into numbers, and call the solver."""
         if self.solver is None:
             raise ValueError("resources are shared: the clock needs a solver")
         places: dict[int, int] = {}
         users, resources, rates, flows = list[int](), list[int](), list[float](), list[float]()
-        for i, member in enumerate(component):
-            for resource, rate, weight in member.needs.uses:
+        for i, needs in enumerate(component):
+            for resource, rate, weight in needs.uses:
                 if resource in scarce:
                     users.append(i)
                     resources.append(places.setdefault(resource, len(places)))

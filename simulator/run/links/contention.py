@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.engine.clock import Clock, Progress
-from simulator.engine.player import Player
+from simulator.engine.clock import Progress
+from simulator.engine.executor import execute, execute_recorded
 from simulator.engine.tape import Activity, Tape, Timeline, Use, chain
 from simulator.fabric import Fabric
 from simulator.fabric.alike import Bits, first_alike, marks, numbers
@@ -90,15 +90,12 @@ def on_links(program: Program, classes: ChainClasses, fabric: Fabric, kinds: fro
 
 def _on_links(traffic: "Traffic", links: Ints, progress: Progress | None, recording: bool) -> tuple[Timeline, Recorded]:
     """Run a program whose operations share links."""
-    clock = Clock(solver=max_min)
-    player = Player(clock, traffic.tape(links), label=traffic.label)
-    resources = tuple(player.resources[-len(links) :])
-    load = clock.record(resources, most=INTERVALS) if recording else None
-    clock.run(progress)
-    timeline = player.timeline()
-    return replace(timeline, events=timeline.events + clock.fluid.events), Recorded(
-        links, load, resources, traffic.net(links) if recording else {}
-    )
+    tape = traffic.tape(links)
+    resources = tuple(range(len(tape.capacity) - len(links), len(tape.capacity)))
+    if not recording:
+        return execute(tape, max_min, progress), Recorded(links, None, resources, {})
+    timeline, load = execute_recorded(tape, max_min, progress, resources, traffic.names, INTERVALS)
+    return timeline, Recorded(links, load, resources, traffic.net(links))
 
 
 class Traffic:
@@ -143,10 +140,11 @@ class Traffic:
 
     def label(self, operation: int) -> str:
         """The name of an operation on the record of loads."""
-        return self._names[operation]
+        return self.names[operation]
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """The names of all operations there."""
         return [d.KINDS[kind] for kind in self.program.columns.kind.tolist()]
 
     def of_kinds(self, kinds: Collection[str]) -> Ints:
