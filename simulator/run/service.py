@@ -176,8 +176,7 @@ def _pools(run: "ServingRun") -> tuple[str, ...]:
 def _service(run: "ServingRun") -> Service:
     taken = run.condensing
     order = order_of(run.ledger) if taken is None else taken.sampled()
-    row = np.full(len(run.ledger), -1, np.int64)
-    row[order] = np.arange(len(order))
+    row = _rows_by_request(len(run.ledger), order)
     pauses = np.array(run.ledger.pauses, np.int64).reshape(-1, 3)
     pauses[:, 0] = row[pauses[:, 0]]
     replicas = _replicas(run)
@@ -190,7 +189,7 @@ def _service(run: "ServingRun") -> Service:
         transfers=_transfers(run, row),
         tiers=() if run.tiers is None else run.tiers.used(),
         load_waits=_load_waits(run.replicas),
-        fleet=fleet_record(run, order) if taken is None else None,
+        fleet=fleet_record(run, np.asarray(order)) if taken is None else None,
         adapters=used(run.replicas),
         finetuning=trained(run.replicas, run.workload.first),
         records=run.scenario.records if taken is not None else "all",
@@ -228,6 +227,15 @@ def _idle_finetuning(run: "ServingRun") -> tuple[str, ...]:
     if not counts or any(one.forward for one in counts):
         return ()
     return ("`serving.finetuning` has no effect: no token fits into what iterations leave of their objective",)
+
+
+def _rows_by_request(count: int, order: Ints | range) -> Ints:
+    """Where each request stands in an order, -1 for those that do not."""
+    if isinstance(order, range):
+        return np.arange(count)
+    row = np.full(count, -1, np.int64)
+    row[order] = np.arange(len(order))
+    return row
 
 
 def _thinned(run: "ServingRun", service: Service) -> Service:

@@ -104,7 +104,7 @@ class Condensing:
     def parts(self) -> Iterator[RequestRecords]:
         """All requests, some at a time."""
         for first in range(0, len(self.ledger), PART):
-            yield requests_of(self.ledger, np.arange(first, min(first + PART, len(self.ledger))))
+            yield requests_of(self.ledger, range(first, min(first + PART, len(self.ledger))))
 
     def rows(self, number: int) -> Iterations:
         """Rows of a replica that stay."""
@@ -124,8 +124,9 @@ class Condensing:
         if not self.keeps:
             return np.zeros(0, np.int64)
         arrival = column(self.ledger.arrival)
-        came = np.flatnonzero(arrival >= 0)
-        drawn = np.sort(self.random.choice(came, min(SAMPLED, len(came)), replace=False))
+        there = arrival >= 0
+        came: Ints | int = len(arrival) if there.all() else np.flatnonzero(there)
+        drawn = np.sort(self.random.choice(came, min(SAMPLED, int(there.sum())), replace=False))
         found: Ints = drawn[np.argsort(arrival[drawn], kind="stable")]
         return found
 

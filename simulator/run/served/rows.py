@@ -25,22 +25,20 @@ Sizes = tuple[Ints, Floats]
 """Sizes, and how many there are of each."""
 
 
-def order_of(ledger: Ledger) -> Ints:
-    """Requests in the order of arrival; those that nothing released come last."""
+def order_of(ledger: Ledger) -> Ints | range:
+    """Requests in the order of arrival; those that nothing released come last. A range where it is that of numbers."""
     arrival = column(ledger.arrival)
     if not len(arrival) or (arrival[0] >= 0 and bool((arrival[1:] >= arrival[:-1]).all())):
-        return np.arange(len(arrival))
+        return range(len(arrival))
     return np.argsort(np.where(arrival < 0, np.iinfo(np.int64).max, arrival), kind="stable").astype(np.int64)
 
 
-def requests_of(ledger: Ledger, order: Ints) -> RequestRecords:
-    """Records of some requests, in an order; of neighbours in their own order columns may share the ledger's memory."""
-    first = int(order[0]) if len(order) else 0
-    together = bool((order == np.arange(first, first + len(order))).all())
+def requests_of(ledger: Ledger, order: Ints | range) -> RequestRecords:
+    """Records of some requests, in an order; of a range of them columns may share the ledger's memory."""
 
     def taken(values: Column) -> Ints:
-        if together:
-            return column(values, first, first + len(order))
+        if isinstance(order, range):
+            return column(values, order)
         return column(values)[order] if isinstance(values, list) else np.asarray(np.asarray(values)[order], np.int64)
 
     return RequestRecords(

@@ -102,9 +102,10 @@ def cached_tokens(ledger: Ledger, request: int) -> int:
     return ledger.prompt[request] + ledger.done[request] - (not ledger.remaining_tokens[request])
 
 
-def column(values: Column, first: int = 0, stop: int | None = None) -> NDArray[np.int64]:
+def column(values: Column, some: range | None = None) -> NDArray[np.int64]:
     """Part of a column, or all of it, as numpy has it, to read only: it may share the memory of the column."""
-    part = values[first:stop] if isinstance(values, list) else np.asarray(values)[first:stop]
+    which = slice(None) if some is None else slice(some.start, some.stop, some.step)
+    part = values[which] if isinstance(values, list) else np.asarray(values)[which]
     return np.asarray(part, np.int64)
 
 
