@@ -3,8 +3,9 @@
     python -m benchmarks.blind [--jobs 2]
 
 `workloads/measurements/blind-*.jsonl` hold the rows, of sources that no fit and no other file of rows names. The first
-run writes `benchmarks/blind_first.json`, which is never written again; later runs print its figures and those of now.
-Nothing of the program may be changed for these rows before that: what it does not know stays refused.
+run writes `benchmarks/blind_first.json`, which is never written again; later runs print its figures and those of now,
+and write both into docs/validation.md. Nothing of the program may be changed for these rows before that: what it does
+not know stays refused.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.validation import PAGE, ship_residuals, written
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.jsonl import read_lines
 from simulator.specs import data_root
@@ -29,6 +31,9 @@ FILES = {kind: FOLDER / f"blind-{kind}.jsonl" for kind in ("training", "serving"
 MODEL = {"training": "architecture", "serving": "architecture", "network": "operation"}
 """What rows of a kind are told apart by, beside device and stack: the model, of collectives the operation."""
 KEYS = ("device", "stack", "model")
+BEGIN, END = "<!-- blind: written by benchmarks/blind.py -->", "<!-- end of blind -->"
+FEWEST = 5
+"""Rows from which on a group has a line on the page."""
 HEAD = [
     "| | rows | simulated | mean | median | signed | with interval | held | median width |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -57,13 +62,16 @@ def answer(kind: str, outcome: Any) -> Answer:
     return found | {"held": bool(low <= outcome.measured <= high), "width": high / low - 1}
 
 
-def run(files: Mapping[str, Path], jobs: int) -> Answers:
-    """Simulate all rows of the files that exist."""
-    return {
-        kind: {outcome.id: answer(kind, outcome) for outcome in KINDS[kind].validate(list(read_lines(path)), jobs)}
-        for kind, path in files.items()
-        if path.exists()
-    }
+def run(files: Mapping[str, Path], jobs: int) -> Mapping[str, Sequence[Any]]:
+    """What became of all rows of the files that exist, by kind."""
+    there = {kind: list(read_lines(path)) for kind, path in files.items() if path.exists()}
+    return {kind: KINDS[kind].validate(lines, jobs) for kind, lines in there.items()}
+
+
+def ship(outcomes: Mapping[str, Sequence[Any]]) -> None:
+    """Write the residuals from which intervals of unseen runs are made."""
+    for kind in ("training", "serving"):
+        ship_residuals(kind, FILES[kind].name, outcomes[kind], {}, unseen=True)
 
 
 def freeze(found: Answers, path: Path, commit: str) -> None:
@@ -101,6 +109,18 @@ def tables(found: Answers) -> Iterator[str]:
         yield from ("", *(f"- {reason}: {count}" for reason, count in refusals(rows)), "")
 
 
+def section(first: Mapping[str, Any], now: Answers) -> Iterator[str]:
+    """What stands on the page: all rows of each kind as first answered and now, and the larger groups as first."""
+    yield f"First: {first['date']}, at {first['commit']}, nothing changed for any row. Now: {date.today().isoformat()}."
+    yield from ("", *HEAD)
+    for kind, answers in first["rows"].items():
+        rows = list(answers.values())
+        yield from (line(f"**{kind}, first**", rows), line(f"{kind}, now", list(now[kind].values())))
+        groups = (one for key in KEYS for one in grouped(rows, key))
+        yield from (line(f"{kind}, first: {name}", some) for name, some in groups if len(some) >= FEWEST)
+    yield ""
+
+
 def grouped(rows: Iterable[Answer], key: str) -> list[tuple[str, list[Answer]]]:
     """Simulated rows by what they have in common, the largest groups first."""
     found: dict[str, list[Answer]] = {}
@@ -124,12 +144,15 @@ def main(say: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     jobs = parser.parse_args().jobs
-    now = run(FILES, jobs)
+    outcomes = run(FILES, jobs)
+    now = {kind: {outcome.id: answer(kind, outcome) for outcome in some} for kind, some in outcomes.items()}
     if FIRST.exists():
         first = json.loads(FIRST.read_text())
         say("\n".join([f"# First: {first['date']}, at {first['commit']}", "", *tables(first["rows"])]))
+        PAGE.write_text(written(PAGE.read_text(), BEGIN, END, list(section(first, now))))
     else:
         freeze(now, FIRST, _commit())
+    ship(outcomes)
     say("\n".join(["# Now", "", *tables(now)]))
 
 

@@ -74,7 +74,11 @@ def test_first_answers_are_written_once(tmp_path: Path, monkeypatch: pytest.Monk
     first = tmp_path / "first.json"
     answers = iter((0.1, 0.2, 0.3))
     monkeypatch.setattr(blind, "FIRST", first)
-    monkeypatch.setattr(blind, "run", lambda files, jobs: {"training": {"a": blind.answer("training", one())}})
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{blind.BEGIN}\nold\n{blind.END}\nafter\n")
+    monkeypatch.setattr(blind, "PAGE", page)
+    monkeypatch.setattr(blind, "run", lambda files, jobs: {"training": [one()]})
+    monkeypatch.setattr(blind, "ship", lambda outcomes: None)
     monkeypatch.setattr("sys.argv", ["blind"])
     said: list[str] = []
 
@@ -86,6 +90,8 @@ def test_first_answers_are_written_once(tmp_path: Path, monkeypatch: pytest.Monk
     blind.main(said.append)
     assert json.loads(first.read_text())["rows"]["training"]["a"]["error"] == 0.1
     assert "10.0 %" in said[1] and "20.0 %" in said[2]
+    assert "| **training, first** | 1 | 1 | 10.0 %" in page.read_text() and "old" not in page.read_text()
+    assert "| training, now | 1 | 1 | 20.0 %" in page.read_text()
     with pytest.raises(InputError, match="never written again"):
         blind.freeze({}, first, "commit")
 
