@@ -81,6 +81,10 @@ class Price:
     def verified(self, sequences: int) -> int:
         return sequences if self.speculation is None else sequences * self.speculation.rows(sequences)
 
+    def decodes(self, sequences: int) -> tuple[int, int, int, int]:
+        rows = self.verified(sequences)
+        return rows, self.rows(rows, rows) + self.host(sequences), 0, self.least(sequences, rows)
+
     def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         return 0
 

@@ -29,7 +29,8 @@ class Root:
         known = dict.fromkeys(keys)
         if {"training", "serving", "requests", "jobs", "stages"} & known.keys() and "extends" not in known:
             kind = chosen(known)
-            if known.keys() <= fields(kind).keys() and (self.workflows or "stages" not in known):
+            alone = self.workflows and "stages" in known  # no other kind has stages
+            if alone or (known.keys() <= fields(kind).keys() and "stages" not in known):
                 return kind
         return scenario.AnyRun if self.workflows else scenario.AnyScenario
 
