@@ -23,6 +23,8 @@ REACHES = (0.15, 0.25, 0.4, 0.6, 1.0)
 """Distances over which the weight of a row falls to 1/e, of which the best is taken."""
 BASES = tuple(float(x) for x in np.arange(0.3, 2.55, 0.05))
 SLOPES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+TOLERATED = 0.05
+"""How much less than `LEVEL` a widening may hold while another one holds more."""
 FAR = 0.5
 """Distance of the nearest row from which on intervals grow no more: what is farther errs no more."""
 UNSEEN = 0.5
@@ -103,7 +105,7 @@ def calibrated(
     unseen = np.zeros(len(residuals), bool) if unseen is None else unseen
     if (number := len(set(sources[unseen == asked].tolist()))) < FEWEST_SOURCES:
         return None
-    best: tuple[float, Widening] | None = None
+    best: tuple[tuple[float, float], Widening] | None = None
     alike = np.arange(len(residuals)) if alike is None else alike
     first = {int(group): int(i) for group, i in zip(*np.unique(alike, return_index=True), strict=True)}
     first = {group: i for group, i in first.items() if unseen[i] == asked}
@@ -137,8 +139,11 @@ def _left_out(
                 yield found, float(residuals[i]), float(number[sources[i]]) ** -0.5
 
 
-def _scored(left_out: list[tuple[Quantiles, float, float]], reach: float) -> Iterator[tuple[float, Widening]]:
-    """(score, widening) for each that is tried: the mean width, more where coverage is not as asked anywhere."""
+def _scored(
+    left_out: list[tuple[Quantiles, float, float]], reach: float
+) -> Iterator[tuple[tuple[float, float], Widening]]:
+    """(score, widening) for each that is tried: by what it holds too little, then by the mean width, more where
+    coverage is not as asked anywhere."""
     low, middle, high, far = np.array([q for q, _, _ in left_out]).T
     residual, weight = np.array([(e, w) for _, e, w in left_out]).T
     halves = far <= np.median(far), far > np.median(far)
@@ -149,4 +154,5 @@ def _scored(left_out: list[tuple[Quantiles, float, float]], reach: float) -> Ite
         apart = sum(abs(float(held[half].mean()) - LEVEL) for half in halves if half.any())
         off = abs(plain - LEVEL) + abs(fair - LEVEL) + apart / 2
         width = float(np.average(times * (high - low), weights=weight))
-        yield width * (1 + 10 * off), Widening(reach, round(base, 2), slope, round(plain, 3))
+        short = max(0.0, LEVEL - TOLERATED - plain)
+        yield (short, width * (1 + 10 * off)), Widening(reach, round(base, 2), slope, round(plain, 3))

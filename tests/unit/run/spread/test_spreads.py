@@ -106,7 +106,7 @@ def test_what_is_written_is_read_back() -> None:
 def test_memory_has_an_interval_or_says_that_it_has_none() -> None:
     training = simulate(load_scenario("scenarios/quickstart.yaml").scenario)
     low, high = training.intervals["peak_memory_bytes"].low, training.intervals["peak_memory_bytes"].high
-    assert low < training.metrics["peak_memory_bytes"] < high < 1.5 * low
+    assert low < training.metrics["peak_memory_bytes"] < high < 4 * low
     assert training.ground.never_validated == ()
     assert "peak memory" in wording.expected(training)
     tight = simulate(load_scenario("scenarios/quickstart.yaml", [TIGHT]).scenario)
