@@ -137,7 +137,8 @@ class CompiledAhead:
     __slots__ = ("_given", "_look", "_settle", "count", "done", "held", "out")
 
     def __init__(self, code: tuple[Callable[..., Any], Callable[..., Any]]) -> None:
-        """Of no members; `code` as `looking.compiled` gives it."""
+        """Of no members; `code` as `looking.compiled` gives it. Of `out` and `held` the first `count` + 1 are those of
+        the last look; what lies behind them is of earlier ones."""
         self._look, self._settle = code
         self.count, self.done = 0, False
         self.out, self.held = np.zeros((2, AHEAD + 1), np.int64)
@@ -287,7 +288,8 @@ class SpeculatingDecodes(Decodes):
 
     def affordable(self, free: int) -> tuple[int, int]:
         """(iterations, blocks): the most iterations, at least 1, that `free` blocks suffice for."""
-        held = self._looked().held[self._passed :]
+        ahead = self._looked()
+        held = ahead.held[self._passed : ahead.count + 1]
         count = max(int(np.searchsorted(held - held[0], free, side="right")) - 1, 1)
         return count, self.grown(count)
 

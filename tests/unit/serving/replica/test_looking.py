@@ -6,7 +6,7 @@ import pytest
 import simulator.run  # noqa: F401
 from simulator.run.serve import run_serving
 from simulator.serving.replica import looking
-from simulator.serving.replica.speculation import AHEAD, TURNS, Ahead, CompiledAhead, _sums
+from simulator.serving.replica.speculation import AHEAD, TURNS, Ahead, CompiledAhead, SpeculatingDecodes, _sums
 from simulator.specs import load_scenario
 from simulator.specs.scenario import ServingScenario
 
@@ -37,6 +37,30 @@ def test_what_is_compiled_gives_the_same_numbers(seed: int) -> None:
     usual.settle(taken, passed)
     compiled.settle(other, passed)
     assert other.tolist() == taken.tolist()
+
+
+class Behind:
+    """Members of whom `ahead` says what comes."""
+
+    def __init__(self, ahead: CompiledAhead) -> None:
+        self._passed = 0
+        self._looked = lambda: ahead
+
+    def grown(self, count: int) -> int:
+        return int(self._looked().held[count] - self._looked().held[0])
+
+
+def test_no_more_iterations_are_affordable_than_were_looked_at() -> None:
+    """What an earlier, longer look wrote lies behind the end of a short one."""
+    table = _sums(np.ones(TURNS, np.int64))
+    given = table, 1, 16, 1.0, 1, AHEAD
+    ahead = CompiledAhead(READ)
+    for left in (60, 3):
+        taken = np.array([[100], [left], [7], [0]])
+        ahead.look(taken, 1, *given)
+    assert ahead.count == 3
+    behind = Behind(ahead)
+    assert SpeculatingDecodes.affordable(behind, 1000) == (3, behind.grown(3))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("more", ["requests.arrivals={closed_loop: {clients: 12}}", "+serving.kv_cache={blocks: 60}"])
