@@ -10,7 +10,7 @@ from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Figure, Spec
-from simulator.specs.documentation import describe
+from simulator.specs.files.documentation import describe
 from simulator.specs.fleet import (
     Admission,
     Autoscaling,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from simulator.results.metrics import mean
 from simulator.results.result import Result
 from simulator.results.serving.request_time import mean_request_time
+from simulator.specs.files.roots import chosen
 from simulator.specs.hardware import Cluster
-from simulator.specs.kinds_of_files import chosen
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 

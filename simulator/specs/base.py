@@ -21,7 +21,7 @@ Status = Literal["measured", "datasheet", "estimate"]
 class Spec(BaseModel):
     """Base of all specs: immutable, unknown keys refused, every field documented.
 
-    The text under each field is its documentation: see `simulator.specs.documentation` for how it is read.
+    The text under each field is its documentation: see `simulator.specs.files.documentation` for how it is read.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -47,7 +47,7 @@ class Spec(BaseModel):
     @classmethod
     def model_json_schema(cls, *arguments: Any, **options: Any) -> dict[str, Any]:
         """The JSON schema of files of this kind, with the fields' documentation, references and foreign names."""
-        from simulator.specs.documentation import FileSchema
+        from simulator.specs.files.documentation import FileSchema
 
         return super().model_json_schema(*arguments, **{"schema_generator": FileSchema, **options})
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem
-from simulator.specs import catalog, foreign, kinds_of_files
+from simulator.specs import catalog
 from simulator.specs.base import Spec
-from simulator.specs.kinds_of_files import RUNS, SCENARIOS, Root
-from simulator.specs.shape import Kind, below, canonical, folders, specs
+from simulator.specs.files import foreign, roots
+from simulator.specs.files.roots import RUNS, SCENARIOS, Root
+from simulator.specs.files.shape import Kind, below, canonical, folders, specs
 from simulator.specs.text.messages import from_pydantic, mistyped
 from simulator.specs.text.overrides import apply, parse
 from simulator.specs.text.yaml_text import Node, Place, plain, read
@@ -153,7 +154,7 @@ def read_template(path: str | Path, overrides: Sequence[str] = ()) -> Template:
 def restored(document: Mapping[str, Any]) -> "AnyRun":
     """The scenario or workflow of the plain data that `Template.filled` gave; InputError where another version gave
     it."""
-    kind = kinds_of_files.chosen(document)
+    kind = roots.chosen(document)
     try:
         return kind.model_validate(document)
     except ValidationError as error:
@@ -255,7 +256,7 @@ def _chosen(root: Node, tree: "_Tree") -> "type[AnyRun] | None":
     else:
         problems = list(_misplaced(root, ""))
     tree.report(problems)
-    return None if problems else kinds_of_files.chosen(entries)
+    return None if problems else roots.chosen(entries)
 
 
 def _misplaced_jobs(jobs: Node) -> Iterator[Problem]:
@@ -274,7 +275,7 @@ def _misplaced(root: Node, path: str) -> Iterator[Problem]:
         hint = f"take one of them away, or make two {'jobs' if path else 'files'}"
         yield root.keys[second].problem(message, path + second, hint)
         return
-    serves, stack = kinds_of_files.serves(entries), entries.get("stack")
+    serves, stack = roots.serves(entries), entries.get("stack")
     kind = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
     if stack is not None and isinstance(stack.value, dict) and (kind is not None and kind.value == "serving") != serves:
         here, there = ("serving", "training") if serves else ("training", "serving")

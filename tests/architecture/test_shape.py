@@ -1,12 +1,16 @@
 """The shape of the code: everything public documented, functions and modules short, few names at the top."""
 
 import statistics
+from collections import Counter
+from pathlib import Path
 
 import simulator
 from tests.architecture.source import modules
 
 LONGEST_FUNCTION = 80
 LONGEST_MODULE = 600
+MOST_MODULES = 25
+"""Of a room: a folder of its own, not a heap."""
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "common", "manager", "handler"}
 
 
@@ -18,6 +22,11 @@ def test_modules_and_their_functions_are_short() -> None:
     sizes = {f"{module.name}.{name}": size for module in modules() for name, size in module.functions}
     assert {name: size for name, size in sizes.items() if size > LONGEST_FUNCTION} == {}
     assert {module.name: module.lines for module in modules() if module.lines > LONGEST_MODULE} == {}
+
+
+def test_rooms_hold_few_modules() -> None:
+    rooms = Counter(path.parent for path in Path(simulator.__file__).parent.rglob("*.py"))
+    assert {str(room): number for room, number in rooms.items() if number > MOST_MODULES} == {}
 
 
 def test_names_say_what_things_are() -> None:

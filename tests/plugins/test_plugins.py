@@ -26,7 +26,8 @@ from simulator.run.jobs.perturbations import PERTURBATIONS
 from simulator.run.serve import serve
 from simulator.run.simulate import simulate
 from simulator.serving.policies import POLICIES
-from simulator.specs import load_scenario, load_spec, shape
+from simulator.specs import load_scenario, load_spec
+from simulator.specs.files import shape
 from simulator.specs.hardware import NETWORK_KEYS, SCALE_UP_KEYS, Cluster
 from simulator.specs.jobs import PERTURBATION_KEYS
 from simulator.training.schedules import SCHEDULES

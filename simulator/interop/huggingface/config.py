@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.errors import InputError, Problem
-from simulator.specs.foreign import FieldValue, Translation
+from simulator.specs.files.foreign import FieldValue, Translation
 from simulator.specs.text.messages import excerpt
 
 MOST = 1_000_000_000

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from math import isqrt
 
 from simulator.interop.huggingface.config import Config
-from simulator.specs.foreign import Inside
+from simulator.specs.files.foreign import Inside
 
 Tower = Callable[[Config, Config], None]
 """(the tower's part of the file, the file around it): takes fields of `model.vision` into the former."""

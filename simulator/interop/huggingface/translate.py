@@ -17,7 +17,7 @@ from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.quantized import quantization
 from simulator.interop.huggingface.towers import tower
 from simulator.interop.huggingface.usual_keys import further_tokens, llama, sizes
-from simulator.specs.foreign import Translation
+from simulator.specs.files.foreign import Translation
 
 Family = Callable[[Config], None]
 

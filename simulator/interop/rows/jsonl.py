@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from simulator.errors import InputError, Problem
-from simulator.specs.shape import members
+from simulator.specs.files.shape import members
 from simulator.specs.text.messages import plainly
 
 LONGEST = 1 << 16

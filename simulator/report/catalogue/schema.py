@@ -13,7 +13,7 @@ from pydantic_core import core_schema
 from simulator.errors import InputError, Problem, nearest
 from simulator.report.catalogue.quantities import EXAMPLES, dimension_of_function
 from simulator.specs.base import Spec
-from simulator.specs.documentation import FileSchema
+from simulator.specs.files.documentation import FileSchema
 from simulator.specs.grid import Grid
 from simulator.specs.hardware import Accelerator, Cluster, Node
 from simulator.specs.kernels import KernelProfile

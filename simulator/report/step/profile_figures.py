@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from simulator import units
 from simulator.report.text import wording
+from simulator.specs.files.shape import Kind
 from simulator.specs.scenario import Scenario, ServingScenario
-from simulator.specs.shape import Kind
 from simulator.specs.text.written import dimension_at
 
 _DIMENSIONS = {

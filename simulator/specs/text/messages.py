@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, PlainValidator, ValidationError, WrapValid
 
 from simulator.errors import Problem, nearest
 from simulator.specs.base import Figure, Status
+from simulator.specs.files.shape import Kind, below, fields, folders, members, specs, suggestion
 from simulator.specs.kinds import OneOf
-from simulator.specs.shape import Kind, below, fields, folders, members, specs, suggestion
 from simulator.specs.text.yaml_text import Node, Place
 from simulator.units import plain
 from simulator.unmodelled import unmodelled
@@ -206,7 +206,7 @@ def _hint_for_missing(kind: Kind, name: str) -> str:
 
 
 def _description(kind: Kind, name: str) -> str:
-    from simulator.specs.documentation import describe  # late: only messages and schemas need it
+    from simulator.specs.files.documentation import describe  # late: only messages and schemas need it
 
     text = next((describe(spec)[name] for spec in specs(kind) if name in describe(spec)), "")
     return text.split(";")[0].rstrip(".")

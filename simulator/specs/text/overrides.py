@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.specs.base import Figure
-from simulator.specs.shape import Kind, below, canonical, fields, fixed_keys, is_list, specs, suggestion
+from simulator.specs.files.shape import Kind, below, canonical, fields, fixed_keys, is_list, specs, suggestion
 from simulator.specs.text.yaml_text import Node, Place, compose
 
 _LONGEST = 200

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator
 from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.specs.base import Figure, Spec
+from simulator.specs.files.shape import Kind, below, canonical, specs
 from simulator.specs.resolve import Template
-from simulator.specs.shape import Kind, below, canonical, specs
 from simulator.specs.text.yaml_text import Node, Place
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.metrics import METRICS
 from simulator.results.metrics import WELL_KNOWN
 from simulator.specs.base import Figure, Spec
-from simulator.specs.shape import Kind, below, canonical, suggestion
+from simulator.specs.files.shape import Kind, below, canonical, suggestion
 from simulator.specs.text.written import dimension
 from simulator.specs.text.yaml_text import scalar
 

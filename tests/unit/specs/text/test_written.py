@@ -7,9 +7,9 @@ import pytest
 import simulator.run  # noqa: F401  (readers of foreign files)
 from simulator.errors import InputError
 from simulator.specs import load_scenario
+from simulator.specs.files.shape import below
 from simulator.specs.resolve import read_template, restored
 from simulator.specs.scenario import Scenario
-from simulator.specs.shape import below
 from simulator.specs.text.written import dimension, template_of
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,7 +1,7 @@
 """What is said about fields, and the JSON schema made of it."""
 
 from simulator.specs.base import Bytes, Figure
-from simulator.specs.documentation import describe
+from simulator.specs.files.documentation import describe
 from simulator.specs.scenario import Scenario
 from tests.unit.specs.garage import Car, Motor, Seats
 

@@ -6,8 +6,9 @@ import pytest
 
 from simulator.errors import InputError, Problem
 from simulator.registry import Registry
-from simulator.specs import foreign, load_file
-from simulator.specs.foreign import Translation, Translator
+from simulator.specs import load_file
+from simulator.specs.files import foreign
+from simulator.specs.files.foreign import Translation, Translator
 from simulator.specs.model import Model
 
 FIELDS = {"name": "x", "layers": 2, "hidden": 8, "heads": 2, "vocabulary": 16}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulator.specs import scenario
-from simulator.specs.shape import Kind, fields
+from simulator.specs.files.shape import Kind, fields
 
 if TYPE_CHECKING:
     from simulator.specs.scenario import AnyRun

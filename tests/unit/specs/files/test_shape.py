@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from simulator.specs import shape
 from simulator.specs.base import Spec
+from simulator.specs.files import shape
 from tests.unit.specs.garage import Car, Motor, Seats
 
 
