@@ -6,11 +6,13 @@ numba, and readable by Python as it is.
 """
 
 from collections.abc import Callable
-from importlib.util import find_spec
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simulator import machine_code
 
 Ints = NDArray[np.int64]
 
@@ -20,19 +22,12 @@ table."""
 LEAST = 4_000
 """Requests of a run from which compiled code is loaded, which takes tenths of a second."""
 
-_made: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
 
-
+@cache
 def compiled() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """`look` and `settle` as code of the machine; None without numba, or where it finds no folder to keep the code."""
-    if not _made and find_spec("numba") is not None:
-        from numba import njit
-
-        try:
-            _made.append((njit(cache=True)(look), njit(cache=True)(settle)))
-        except RuntimeError:
-            return None
-    return _made[0] if _made else None
+    looks, settles = machine_code.compiled(look), machine_code.compiled(settle)
+    return None if looks is None or settles is None else (looks, settles)
 
 
 def look(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import simulator.run  # noqa: F401
+from simulator import machine_code
 from simulator.run.serve import run_serving
 from simulator.serving.replica import looking
 from simulator.serving.replica.speculation import AHEAD, TURNS, Ahead, CompiledAhead, SpeculatingDecodes, _sums
@@ -87,6 +88,5 @@ def test_runs_that_are_looked_ahead_of_by_compiled_code_are_the_same(
 
 
 def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "_made", [])
-    monkeypatch.setattr(looking, "find_spec", lambda _: None)
-    assert looking.compiled() is None
+    monkeypatch.setattr(machine_code, "find_spec", lambda _: None)
+    assert looking.compiled.__wrapped__() is None

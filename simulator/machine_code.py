@@ -1,0 +1,48 @@
+"""Functions as code of the machine, by numba where that is installed.
+
+Compiling takes seconds, once for a version of the files on a machine: numba keeps the code beside them, as Python
+keeps its own, else in the user's folder of caches, or where `NUMBA_CACHE_DIR` says. Loading it takes tenths of a
+second.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from inspect import getsource, isfunction
+from types import ModuleType
+from typing import Any, TypeVar, cast
+from zlib import crc32
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F | None:
+    """A function as code of the machine; None without numba, or where numba finds no folder in which to keep the code:
+    to compile it each time takes longer than it saves. To be asked for once."""
+    if find_spec("numba") is None:
+        return None
+    from numba import njit
+
+    try:
+        found: Any = njit(cache=True)(function)
+    except RuntimeError:
+        return None
+    return cast("F", found)
+
+
+def compiled_of(
+    of_version: Callable[[int], F], parts: Sequence[ModuleType], constants: Sequence[ModuleType] = ()
+) -> F | None:
+    """The same of a function that calls what the modules `parts` define.
+
+    `of_version` makes the function and closes over a number that is another one where any file of `parts` or of
+    `constants` is another one: numba looks at the file of a function alone, and at the values that it was made with.
+    """
+    if find_spec("numba") is None:
+        return None
+    from numba.extending import register_jitable
+
+    for part in parts:
+        for function in vars(part).values():
+            if isfunction(function) and function.__module__ == part.__name__:
+                register_jitable(function)
+    return compiled(of_version(crc32("".join(map(getsource, (*constants, *parts))).encode())))
