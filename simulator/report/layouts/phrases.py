@@ -48,7 +48,10 @@ def counted(document: LayoutsDocument) -> list[str]:
     """Where the candidates went."""
     counts = document.counts
     said = [
-        (counts.refused, "refused: the model, the software or the cluster has no such layout"),
+        (
+            counts.refused,
+            "refused: the model, the software or the cluster has no such layout, or the price is not known",
+        ),
         (counts.memory, "infeasible: more memory than a device has"),
         (counts.days, "infeasible: too long"),
         (counts.budget, "infeasible: too dear"),

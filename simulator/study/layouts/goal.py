@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from simulator.results.prices import missing_price
 from simulator.specs.scenario import Scenario
 
 DAY_S = 86_400.0
@@ -39,6 +40,14 @@ class Goal:
         if price is None:
             return None
         return self.seconds(scenario, step_s) * price.value * scenario.cluster.devices
+
+    def unpriced(self, scenario: Scenario) -> str:
+        """Why nothing on these devices can answer what is asked in money; empty where their price is known, or none
+        asks for it."""
+        accelerator = scenario.cluster.node.accelerator
+        if accelerator.price is not None or (self.by != "cost" and self.budget is None):
+            return ""
+        return missing_price([accelerator.name])
 
     def value(self, scenario: Scenario, step_s: float) -> float:
         """What the search minimises: seconds, or dollars; infinite where these are not known. Rises with the step."""

@@ -82,7 +82,7 @@ def _left(
     """What is drawn as a candidate to be priced; None, and its figure into `known`, where bounds rule it out."""
     machine: Machine = next(machine for machine, _ in planner.spaces if machine.key == key[0])
     layout = key[1]
-    need, floor, reason = planner.bound(machine, layout)
+    need, floor, reason = planner.bound(goal, machine, layout)
     known[key] = IMPOSSIBLE
     if reason:
         found.counts.refuse(reason)

@@ -182,9 +182,9 @@ class Planner:
         if len(every) > MOST:
             hint = "list fewer values: `--only micro_batch=1,2`"
             raise InputError(Problem(f"more than {MOST:,} candidates are too many", hint=hint))
-        self._bound_ahead(every)
+        self._bound_ahead([(machine, layout) for machine, layout in every if not goal.unpriced(machine.scenario)])
         for number, (machine, layout) in enumerate(every, start=1):
-            need, floor, reason = self.bound(machine, layout)
+            need, floor, reason = self.bound(goal, machine, layout)
             if reason:
                 counts.refuse(reason)
             elif floor is None:
@@ -210,8 +210,10 @@ class Planner:
         for machine, some, future in waiting:
             self._bounds |= {(machine.key, one): bound for one, bound in zip(some, future.result(), strict=True)}
 
-    def bound(self, machine: Machine, layout: Layout) -> Bound:
+    def bound(self, goal: Goal, machine: Machine, layout: Layout) -> Bound:
         """Of a candidate."""
+        if reason := goal.unpriced(machine.scenario):
+            return 0.0, None, reason
         known = machine.key, layout
         if known not in self._bounds:
             if machine.key not in self.floors:
@@ -273,7 +275,7 @@ def miss(counts: Counts, goal: Goal, limit: str, machine: Machine, layout: Layou
         need, most = goal.seconds(machine.scenario, step_s) / DAY_S, goal.days
     else:
         assert goal.budget is not None
-        need, most = goal.cost(machine.scenario, step_s) or float("inf"), goal.budget
+        need, most = goal.cost(machine.scenario, step_s) or 0.0, goal.budget
     counts.miss(limit, layout, machine.name, need, most)
 
 

@@ -217,3 +217,14 @@ def test_without_optuna_one_message_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"Optuna, which is not installed; `pip install 'clustersim\[optuna\]'`"):
         planned(spaces(), lambda planner: sample(planner, Goal(), 4, 0, 1))
+
+
+@pytest.mark.parametrize("goal", [Goal("time", 1e9, budget=1.0), Goal("cost", 1e9)])
+def test_devices_without_a_price_are_refused_where_money_is_asked_for(goal: Goal) -> None:
+    some = spaces("cluster.node.accelerator.price=null", only=("tp=1,2", "pp=1", "micro_batch=1", "recompute=none"))
+    none = ask(some, goal)
+    assert none.found.counts.refused == none.found.counts.all == 4
+    assert not none.found.counts.nearest
+    assert list(none.found.counts.reasons) == [
+        "cost: no price of NVIDIA H100 SXM5 80GB is known; write `cluster.node.accelerator.price=2.50 USD/h`"
+    ]
