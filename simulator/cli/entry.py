@@ -14,6 +14,7 @@ from simulator.cli import console
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import Parser, parser_of, unknown_command
 from simulator.errors import InputError, Problem, SimulatorError
+from simulator.startup import methods_at_first_use
 
 PROGRAM = "clustersim"
 INTERNAL = 3
@@ -29,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them reads all that is installed
     gc.set_threshold(500_000, 20, 20)  # a process of small lasting objects: looking for cycles less often pays
     try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        with methods_at_first_use():
+            code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         console.flush()
         return code
     except SystemExit as stop:  # argparse after --help and --version
@@ -47,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _explain(InputError(str(error)))
     except Exception as error:
         return _explain(error)
+    finally:
+        if argv is None:  # the process ends: what it made is not looked through for cycles once more
+            gc.freeze()
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -34,7 +34,7 @@ def spread(values: Floats, counts: Ints | None = None) -> Spread:
         nothing = float("nan")
         return Spread(nothing, nothing, nothing, (nothing,) * len(PERCENTILES))
     if counts is None:
-        median, *others = np.percentile(values, (50, *PERCENTILES)).tolist()
+        median, *others = percentiles(values, (50, *PERCENTILES)).tolist()
         return Spread(float(values.mean()), median, float(values.std()), tuple(others))
     mean = float(np.average(values, weights=counts))
     std = float(np.sqrt(np.average((values - mean) ** 2, weights=counts)))
@@ -72,6 +72,17 @@ def spread_of(parts: Parts, unit: float) -> Spread:
     return Spread(mean, median, (squares / total) ** 0.5, tuple(others))
 
 
+def percentiles(values: Floats, wanted: tuple[float, ...]) -> Floats:
+    """`np.percentile(values, wanted)` without its imports; not for an empty sample.
+
+    Only the ranks that are asked for are brought to their places.
+    """
+    below, above, share = _ranks(len(values), wanted)
+    ranks = [rank.astype(np.int64) for rank in (below, above)]
+    placed = np.partition(values, sorted({*ranks[0].tolist(), *ranks[1].tolist()}))
+    return _between(placed[ranks[0]], placed[ranks[1]], share)
+
+
 def weighted_percentiles(values: Floats, counts: Ints, wanted: tuple[float, ...]) -> Floats:
     """`np.percentile(np.repeat(values, counts), wanted)` without the repetition; not for an empty sample."""
     if (values[1:] < values[:-1]).any():
@@ -85,8 +96,13 @@ def _at(values: Floats, upto: Ints, total: int, wanted: tuple[float, ...]) -> Fl
     """Percentiles of `total` amounts, of which so many are up to each of the rising values; linear between ranks."""
     below, above, share = _ranks(total, wanted)
     low, high = (values[np.searchsorted(upto, rank, side="right")] for rank in (below, above))
+    return _between(low, high, share)
+
+
+def _between(low: Floats, high: Floats, share: Floats) -> Floats:
+    """What lies a share of the way from one to the other, from the nearer end, as numpy does, so that the result never
+    leaves the interval."""
     step = high - low
-    # From the nearer end, as numpy does, so that the result never leaves the interval.
     found: Floats = np.where(share < 0.5, low + step * share, high - step * (1 - share))
     return found
 

@@ -25,11 +25,13 @@ from simulator.training.adapters import adapted
 from simulator.training.batches.base import Batch, Shape
 from simulator.training.job import Job
 from simulator.training.memory import all_chunks, over_layers
+from simulator.training.once import once_a_job
 from simulator.training.operators import context_of
 
 CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head included; hardware adds recomputation"
 
 
+@once_a_job
 def layer_forward_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of a layer's forward pass over one sequence, whole model (all tensor-parallel ranks)."""
     products = 2.0 * job.of(kind).sequence * multiplied(_whole_layer(job, kind))
@@ -194,6 +196,7 @@ def repeated_flops(job: Job, kinds: Sequence[LayerKind]) -> float:
     return 0.0
 
 
+@once_a_job
 def _held_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of what full recomputation does not repeat of a layer over one sequence, as its results are kept."""
     ops = _whole_layer(job, kind)

@@ -251,6 +251,11 @@ class Job:
         return any(copies.shard > 1 for copies in self.replicas)
 
     @cached_property
+    def answers(self) -> dict[object, object]:
+        """What functions have answered about this job, by the function's name and its arguments (`training.once`)."""
+        return {}
+
+    @cached_property
     def layers(self) -> tuple[LayerKind, ...]:
         """The kind of each layer, of each of an encoder before and of each module for multi-token prediction after."""
         return self.model.encoding + self.own_layers + self.model.predicting

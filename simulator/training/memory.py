@@ -26,6 +26,7 @@ from simulator.training import vocabulary
 from simulator.training.adapters import STORED
 from simulator.training.context import SCHEMES
 from simulator.training.job import Job, Replicas
+from simulator.training.once import once_a_job
 from simulator.training.operators import (
     context_of,
     copied_elements,
@@ -74,6 +75,7 @@ def chunks_of_stage(job: Job, stage: int) -> tuple[Chunk, ...]:
     return tuple(chunk for chunk, home in zip(all_chunks(job), job.home, strict=True) if home == stage)
 
 
+@once_a_job
 def all_chunks(job: Job) -> tuple[Chunk, ...]:
     """Model chunks in the order of the layers, copy after copy: the first `len(job.chunks)` are one model."""
     last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
@@ -90,6 +92,7 @@ def over_layers(kinds: Iterable[LayerKind], size: Callable[[LayerKind], float]) 
     return sum(count * size(kind) for kind, count in Counter(kinds).items())
 
 
+@once_a_job
 def parameters(job: Job, chunk: Chunk, replicas: Replicas | None = None, trained: bool = False) -> float:
     """Parameters of a chunk on one rank, all or those that so many ranks copy or that are trained; a tied head on the
     embedding's own rank adds no second matrix."""
@@ -467,6 +470,7 @@ def gradients_of_keys(job: Job, stage: int) -> float:
     return tokens * widths * job.element
 
 
+@once_a_job
 def _inside_layer(job: Job, kind: LayerKind) -> float:
     """Bytes at the worst moment inside a layer, of whose MLP one tile is in memory."""
     halves = [(kind, 1.0)]

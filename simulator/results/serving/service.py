@@ -146,9 +146,10 @@ def by_priority(service: Service) -> dict[int, dict[str, float]]:
     """For each priority class with requests, where there are several: how many came and finished, and their TTFT, TPOT,
     E2EL and queueing time by the names of the metrics."""
     requests = service.requests
-    classes = np.unique(requests.priority[requests.arrival >= 0]).tolist()
-    if len(classes) < 2:
+    priority = requests.priority[requests.arrival >= 0]
+    if not len(priority) or (priority == priority[0]).all():
         return {}
+    classes = np.unique(priority).tolist()
     came, before = requests.arrival >= 0, asked_before(service)
     return {one: _of_class(requests, (requests.priority == one) & came, before) for one in classes}
 
