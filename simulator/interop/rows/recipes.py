@@ -11,6 +11,7 @@ listed as assumed. Recipes that recompute `mlp` mean dense layers, of which thes
 
 import re
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Recipe:
     graphs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     overlap: bool = False
+    until: float = inf
+    """Last release."""
 
 
 RACKS, BLACKWELL, B200 = r"gb[23]00", r"g?b[23]00", r"\bb200"
@@ -67,7 +70,8 @@ RECIPES = (
     Recipe("#2499", QWEN_30, B200, 2602.01, graphs=LAYER_GRAPHS),
     Recipe("f29a269, 01b2977", QWEN_30, "h100", 2604),
     Recipe("f29a269", QWEN_30, BLACKWELL, 2602, graphs=("router",)),
-    Recipe("767255d", QWEN_30, BLACKWELL, 2511, graphs=LAYER_GRAPHS),
+    Recipe("767255d", QWEN_30, BLACKWELL, 2511, dispatcher="alltoall", graphs=LAYER_GRAPHS),
+    Recipe("767255d, #2119", QWEN_30, "h100", 2511, dispatcher="alltoall", overlap=True, until=2602),
     Recipe("767255d, f29a269", QWEN_235, RACKS, 2511, graphs=LAYER_GRAPHS),
     Recipe("#3490", QWEN_235, "b300", 2604.01),
     Recipe("01b2977", QWEN_235, "b300", 2604, dispatcher="alltoall"),
@@ -82,7 +86,8 @@ RECIPES = (
     Recipe("#2915", GPT, B200, 2602.01, modules=("norm", "activation")),
     Recipe("6b296ac, 1e7adfa", GPT, rf"h100|{B200}", 2511, dispatcher="alltoall", modules=("norm", "activation")),
 )
-"""Recipes of Megatron-Bridge, first match."""
+"""Recipes of Megatron-Bridge, first match. None for Qwen3-30B on H100 in 26.02.01: its published layout is that before
+#2477, which is older than the release."""
 
 _BRIDGE = re.compile(r"megatron.?bridge", re.IGNORECASE)
 _RELEASE = re.compile(r"\b(2\d)\.(\d\d)(?:\.(\d+))? NeMo container")
@@ -95,7 +100,7 @@ def recipe(row: "Row") -> Recipe | None:
         return None
     release = int(found[1]) * 100 + int(found[2]) + int(found[3] or 0) / 100
     said = f"{row.precision} {row.flags or ''}".lower()
-    return next((one for one in RECIPES if one.since <= release and _fits(one, row, said)), None)
+    return next((one for one in RECIPES if one.since <= release <= one.until and _fits(one, row, said)), None)
 
 
 def _fits(one: Recipe, row: "Row", said: str) -> bool:

@@ -125,7 +125,8 @@ _SHARD_WORDS = (
 )
 _SHARD_UNKNOWN = r"\b(infinity|zero\+\+|nvme|quantized|hpz|qwz|qgz|mics)\b"
 _OFFLOADED = re.compile(
-    r"(?<!\w)\+?((cpu|host|optimizer|optim|states?|param\w*|activations?|and) )*offload\w*( to (the )?(cpu|host))?"
+    r"(?<!\w)\+?((cpu|host|optimizer|optim|states?|param\w*|activations?|checkpoints?|and) )*offload\w*"
+    r"( to (the )?(cpu|host))?"
 )
 """Words of what lives on hosts, beside those of sharding (`offload`)."""
 

@@ -64,6 +64,16 @@ def test_every_entry_says_where_it_was_read() -> None:
         ("Qwen3_235B_a22B", "B300", "26.02", "mxfp8", "alltoall", (), True),  # f29a269, B300 V2
         ("Qwen3_235B_a22B", "B300", "26.04", "mxfp8", "alltoall", (), False),  # 01b2977, B300 V2
         ("Qwen3_235B_a22B", "B300", "26.04.01", "mxfp8", "deepep", (), False),  # #3490: HybridEP
+        (
+            "Qwen3_30B_a3B",
+            "GB200",
+            "25.11",
+            "fp8-mx",
+            "alltoall",
+            ("attention", "router"),
+            False,
+        ),  # 767255d: no backend
+        ("Qwen3_30B_a3B", "H100-80GB", "26.02", "fp8", "alltoall", (), True),  # 767255d, #2119
         ("Qwen3_30B_a3B", "B200", "26.02.01", "mxfp8", "deepep", ("attention", "router"), False),  # #2499
         ("Qwen3_30B_a3B", "B300", "26.06", "mxfp8", "deepep", ("all",), False),  # #4587
         ("Qwen3_30B_a3B", "B300", "26.06.01", "mxfp8", "deepep", ("all",), True),  # #4606
@@ -101,3 +111,8 @@ def test_rows_of_others_have_no_recipe() -> None:
     assert recipe(row(experts=None, topk=None)) is None
     assert recipe(row(model="Grok-1", device="H100-80GB")) is None
     assert settings(row(table=None), []) == {}
+
+
+def test_a_release_whose_recipe_is_not_known_has_none() -> None:
+    said = row(model="Qwen3_30B_a3B", device="H100-80GB", precision="fp8", table="26.02.01 NeMo container, Qwen3_30B")
+    assert recipe(said) is None

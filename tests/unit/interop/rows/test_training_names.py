@@ -667,6 +667,7 @@ def test_a_share_of_a_peak_that_the_device_lacks_is_refused() -> None:
         ("ZeRO-3", "optimizer offload", {"optimizer"}),
         ("ZeRO-3", "parameter and optimizer offload", {"optimizer", "parameters"}),
         ("ZeRO-1", "activation offload", {"activations"}),
+        ("FSDP2", "activation checkpoints offloaded to the host; chunked loss", {"activations"}),
         ("ZeRO-1", "no offload; flash attention", set()),
         ("ZeRO-1", "activation_cpu_offload=False", set()),
     ],
