@@ -5,6 +5,9 @@
 Words pick the lines that contain one of them; all without. `--sweep` measures a sweep of 1,000 points instead.
 `--write` puts what was measured into benchmarks/results.md, whose other lines stay as they are if they are of the same
 machine. What CI asserts is not these seconds but the number of events.
+
+Beside each line a fixed work is timed (`benchmarks/yardstick.py`): how many times slower than the reference the machine
+is in these minutes. Targets are for the reference, and so are the seconds of the column before them.
 """
 
 import argparse
@@ -18,6 +21,7 @@ from datetime import date
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks import yardstick
 from benchmarks.collectives import CASES as COLLECTIVES
 
 ONE_TRILLION = "scenarios/training/megatron-1t.yaml"
@@ -172,27 +176,50 @@ def sweep() -> str:
 
 def cases(words: Sequence[str]) -> dict[str, str]:
     """Lines of the table by what they measure, best of three for the short ones."""
-    lines = {}
+    lines, before = {}, yardstick.seconds()
     for what, (target, command) in COMMANDS.items():
         if words and not any(word in what for word in words):
             continue
         runs = [measure(command) for _ in range(1 if target > 10 else 3)]
-        seconds, megabytes = min(runs)
-        lines[what] = f"| {what} | {seconds:.2f} | {megabytes:.0f} MB | {target:g} s | {date.today()} |"
+        after = yardstick.seconds()
+        lines[what] = line(what, *min(runs), target, yardstick.slowness((before + after) / 2))
+        before = after
         print(lines[what], file=sys.stderr, flush=True)
     return lines
+
+
+def line(what: str, seconds: float, megabytes: float, target: float, slowness: float) -> str:
+    """A line of the table: CPU seconds here, how many times slower than the reference the machine was, CPU seconds of
+    the reference, memory, and the target for it."""
+    times = f"{slowness:.2f} | {seconds / slowness:.2f}"
+    return f"| {what} | {seconds:.2f} | {times} | {megabytes:.0f} MB | {target:g} s | {date.today()} |"
 
 
 def table(lines: Mapping[str, str], page: str) -> str:
     """The table of a page with new lines in place of old ones, which stay where they are of this machine."""
     head = f"Measured on {machine()}."
     before = page.splitlines() if head in page else []
-    known = {line.split(" | ")[0].removeprefix("| "): line for line in before if line.startswith("| ")} | dict(lines)
-    rows = [known[what] for what in COMMANDS if what in known]
-    return (
-        "\n".join([head, "", "| what | CPU s | memory | target | day |", "| --- | --- | --- | --- | --- |", *rows])
-        + "\n"
+    known = {row.split(" | ")[0].removeprefix("| "): _whole(row) for row in before if row.startswith("| ")} | dict(
+        lines
     )
+    rows = [known[what] for what in COMMANDS if what in known]
+    return "\n".join([head, "", *_NOTE, "", _TITLES, "| --- " * _TITLES.count(" | ") + "| --- |", *rows]) + "\n"
+
+
+def _whole(row: str) -> str:
+    """A line of the table, one from before there was a yardstick with dashes in its columns."""
+    cells = row.split(" | ")
+    return row if len(cells) > _TITLES.count(" | ") else " | ".join([*cells[:2], "-", "-", *cells[2:]])
+
+
+_TITLES = "| what | CPU s | times slower | CPU s of the reference | memory | target | day |"
+_NOTE = (
+    f"The reference is the machine for which the targets were set: the GPT-1T step of 9105c80a takes"
+    f" {yardstick.STEP_REFERENCE_S} CPU s there. Where it took",
+    f"{yardstick.STEP_HERE_S} s the yardstick (`benchmarks/yardstick.py`, a fixed work of Python and numpy) took"
+    f" {yardstick.YARDSTICK_HERE_S} s in the same minutes, so it takes {yardstick.REFERENCE_S:.3f} s",
+    "on the reference. It is timed before and after each line: so many times slower is the machine in these minutes.",
+)
 
 
 def main() -> None:

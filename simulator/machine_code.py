@@ -8,6 +8,7 @@ second.
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from inspect import getsource, isfunction
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 from zlib import crc32
@@ -46,3 +47,13 @@ def compiled_of(
             if isfunction(function) and function.__module__ == part.__name__:
                 register_jitable(function)
     return compiled(of_version(crc32("".join(map(getsource, (*constants, *parts))).encode())))
+
+
+def is_kept(file: str) -> bool:
+    """Whether numba has kept code of a function of a Python file beside it, made since the file changed.
+
+    Code that numba keeps elsewhere is not looked for.
+    """
+    path = Path(file)
+    changed = path.stat().st_mtime
+    return any(kept.stat().st_mtime > changed for kept in path.parent.glob(f"__pycache__/{path.stem}.*.nbi"))

@@ -204,3 +204,15 @@ def test_few_requests_and_no_numba_are_left_to_the_clock(monkeypatch: pytest.Mon
     assert not compiled.ran(made.replicas, made.agenda, None)
     made.agenda.run()
     check(made)
+
+
+@pytest.mark.parametrize(("least", "kept", "taken"), [(0, False, True), (2, True, True), (2, False, False)])
+def test_code_that_is_kept_is_loaded_for_fewer_requests(
+    least: int, kept: bool, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = system(asked([(0, 20, 5)]), Setting())
+    monkeypatch.setattr(compiled, "LEAST", least)
+    monkeypatch.setattr(compiled, "LEAST_KEPT", 1)
+    monkeypatch.setattr(compiled, "is_kept", lambda _: kept)
+    monkeypatch.setattr(machine, "compiled", lambda: advance)
+    assert compiled.ran(made.replicas, made.agenda, None) == taken
