@@ -40,7 +40,7 @@ from simulator.serving.replica.caches.chunks import ChunkCache
 from simulator.serving.replica.caches.prefix import PrefixCache
 from simulator.serving.replica.images import ImageEncoder
 from simulator.serving.replica.intake import FrontEnd
-from simulator.serving.replica.ledger import Ledger, open_ledger
+from simulator.serving.replica.ledger import Ledger, narrow, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.speculation import Yields
@@ -190,7 +190,7 @@ def serving(
     """
     router = ROUTERS.get(scenario.serving.router, "serving.router")
     workload = _workload(scenario, systems, start) if workload is None else workload
-    workload, asked = adapters.drawn(scenario, workload)
+    workload, asked = adapters.drawn(scenario, narrow(workload))
     ttft_slo = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
     ledger = open_ledger(workload, ttft_slo)
     if not all(system.cost.fits for system in systems):

@@ -55,7 +55,6 @@ from simulator.serving.fleet.finetuning import used as trained
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.crossing import Encoder
-from simulator.serving.replica.ledger import column
 from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.images import tokens
 from simulator.specs.hardware import Accelerator
@@ -163,7 +162,7 @@ def _pools(run: "ServingRun") -> tuple[str, ...]:
         return ()
     count = len(ledger)
     told = pools_said(
-        run.systems, round(int(column(ledger.prompt).sum()) / count), round(int(column(ledger.output).sum()) / count)
+        run.systems, *(round(int(np.asarray(c).sum(dtype=np.int64)) / count) for c in (ledger.prompt, ledger.output))
     )
     changes = () if run.roles is None else run.roles.changes
     if changes:
@@ -243,7 +242,7 @@ def _thinned(run: "ServingRun", service: Service) -> Service:
     if run.condensing is None:
         return service
     order = order_of(run.ledger)
-    return replace(service, requests=requests_of(run.ledger, order[:: -(-len(order) // MOST_SAID)]))
+    return replace(service, requests=requests_of(run.ledger, order[:: -(-len(order) // MOST_SAID)], own=True))
 
 
 def _load_waits(replicas: tuple[Replica, ...]) -> Ints:

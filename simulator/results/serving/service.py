@@ -275,10 +275,12 @@ def concurrent(arrival: Ints, finish: Ints) -> int:
     """Most requests between arrival and finish at once; one that leaves makes room for one that comes."""
     if (arrival[1:] < arrival[:-1]).any():
         arrival = np.sort(arrival)
-    finish, most = np.sort(finish), 0
+    most = 0
     for first in range(0, len(arrival), MOST_GAPS):
         some = arrival[first : first + MOST_GAPS]
-        gone = np.searchsorted(finish, some, side="right")
+        before = finish < some[0]
+        meanwhile = np.sort(finish[~before & (finish <= some[-1])])
+        gone = np.count_nonzero(before) + np.searchsorted(meanwhile, some, side="right")
         most = max(most, int((np.arange(first + 1, first + len(some) + 1) - gone).max()))
     return most
 

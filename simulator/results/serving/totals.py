@@ -128,9 +128,10 @@ class Totals:
             self.sums[name] = self.sums.get(name, 0.0) + value
         for name, met in (attained(times, self.slo) if self.slo is not None else {}).items():
             self.met[name] = self.met.get(name, 0) + int(met.sum())
-        first = requests.first_token[requests.first_token >= 0]
-        bins = np.bincount((first - self.origin) // SECOND).astype(np.float64)
-        self.firsts = _grown(self.firsts, 0, bins)
+        seconds = (requests.first_token[requests.first_token >= 0] - self.origin) // SECOND
+        if len(seconds):
+            begin = int(seconds.min())
+            self.firsts = _grown(self.firsts, begin, np.bincount(seconds - begin).astype(np.float64))
         self.last = max(self.last, int(requests.finish.max(initial=self.origin)))
 
     # Figures --------------------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ def _grown(level: Floats, first: int, more: Floats) -> Floats:
     """A histogram with another one, from bin `first` on, added; as long as it needs to be."""
     stop = first + len(more)
     if stop > len(level):
-        wider = np.zeros(max(stop, 2 * len(level) if len(level) and stop > len(level) else stop))
+        wider = np.zeros(max(stop, len(level) + len(level) // 4))
         wider[: len(level)] = level
         level = wider
     level[first:stop] += more

@@ -33,10 +33,14 @@ def order_of(ledger: Ledger) -> Ints | range:
     return np.argsort(np.where(arrival < 0, np.iinfo(np.int64).max, arrival), kind="stable").astype(np.int64)
 
 
-def requests_of(ledger: Ledger, order: Ints | range) -> RequestRecords:
-    """Records of some requests, in an order; of a range of them columns may share the ledger's memory."""
+def requests_of(ledger: Ledger, order: Ints | range, own: bool = False) -> RequestRecords:
+    """Records of some requests, in an order; of a range of them columns may share the ledger's memory, and all that can
+    do if they keep their `own` width."""
 
     def taken(values: Column) -> Ints:
+        if own and isinstance(order, range) and not isinstance(values, list):
+            found: Ints = np.asarray(values)[order.start : order.stop : order.step]
+            return found
         if isinstance(order, range):
             return column(values, order)
         return column(values)[order] if isinstance(values, list) else np.asarray(np.asarray(values)[order], np.int64)

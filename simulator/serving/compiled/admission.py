@@ -7,7 +7,7 @@ from simulator.serving.workload.generate import NEVER
 
 def blocks_for(s: State, k: int, request: int, piece: int, held: int) -> int:
     """As `Blocks.blocks_for` where memory is taken piece by piece; `held` blocks are there."""
-    total = s.whole[at.PROMPT][request] + s.short[at.GENERATED][request] + piece - s.short[at.REMAINING][request]
+    total = s.short[at.PROMPT][request] + s.short[at.GENERATED][request] + piece - s.short[at.REMAINING][request]
     blocks: int = s.w[k + at.STATE] - (-total // s.w[k + at.SIZE]) - held
     return blocks
 
@@ -34,7 +34,7 @@ def decide(s: State, r: int, need: int, closed: bool) -> int:
         if not plenty:
             needed = blocks_for(s, k, request, piece, w[w[at.HELD] + i])
             if needed > room:
-                before = s.whole[at.PROMPT][request] + s.short[at.GENERATED][request] - s.short[at.REMAINING][request]
+                before = s.short[at.PROMPT][request] + s.short[at.GENERATED][request] - s.short[at.REMAINING][request]
                 piece = min(piece, room * size + (w[w[at.HELD] + i] - state) * size - before)
                 if piece <= 0:
                     return found
@@ -58,7 +58,7 @@ def decide(s: State, r: int, need: int, closed: bool) -> int:
         found += 1
         budget -= piece
         slots -= 1
-        request = s.short[at.BEHIND][request]
+        request = s.whole[at.BEHIND][request]
     return found
 
 
@@ -69,7 +69,7 @@ def admit(s: State, r: int, pieces: int, now: int) -> None:
     for i in range(m, m + pieces):
         if i == m + w[b + at.PARTIAL]:
             request = w[b + at.HEAD]
-            w[b + at.HEAD] = s.short[at.BEHIND][request]
+            w[b + at.HEAD] = s.whole[at.BEHIND][request]
             w[b + at.WAITING] -= 1
             w[b + at.PARTIAL] += 1
             w[w[at.PARTIALS] + i], w[w[at.HELD] + i] = request, 0

@@ -44,16 +44,16 @@ def route(s: State, request: int) -> None:
         w[at.TURN] = chosen
     b = at.IO + chosen * at.WIDTH
     k = w[b + at.KIND]
-    tokens = s.whole[at.PROMPT][request] + s.whole[at.OUTPUT][request]
+    tokens = s.short[at.PROMPT][request] + s.short[at.OUTPUT][request]
     blocks = w[k + at.STATE] - (-tokens // w[k + at.SIZE]) + w[k + at.WATERMARK]
     if tokens > w[k + at.LONGEST] or blocks > w[k + at.BLOCKS]:
         s.short[at.STATUS][request] = REJECTED
         return
     w[w[at.OUTSTANDING] + chosen] += 1
     s.short[at.REPLICA][request] = chosen
-    s.short[at.BEHIND][request] = -1
+    s.whole[at.BEHIND][request] = -1
     if w[b + at.WAITING]:
-        s.short[at.BEHIND][w[b + at.TAIL]] = request
+        s.whole[at.BEHIND][w[b + at.TAIL]] = request
     else:
         w[b + at.HEAD] = request
     w[b + at.TAIL] = request

@@ -57,8 +57,8 @@ def join(s: State, r: int, request: int, now: int) -> None:
     w, b = s.w, at.IO + r * at.WIDTH
     m, n = w[at.MEMBERS] + r * w[at.SLOTS], w[b + at.DECODES]
     done = s.short[at.GENERATED][request]
-    length = s.whole[at.PROMPT][request] + done
-    end = w[b + at.ITERATION] + s.whole[at.OUTPUT][request] - done
+    length = s.short[at.PROMPT][request] + done
+    end = w[b + at.ITERATION] + s.short[at.OUTPUT][request] - done
     if n == 0:
         w[b + at.LAST] = now
         w[b + at.NEXT_END] = end
@@ -107,17 +107,17 @@ def preempt(s: State, r: int) -> None:
         if w[b + at.FRESH_ONES]:
             w[b + at.FRESH_ONES] -= 1
             s.whole[at.PAUSED][request] = w[w[at.JOINED] + m + w[b + at.FRESH_ONES]] + 1
-        s.short[at.GENERATED][request] = s.whole[at.OUTPUT][request] - (w[w[at.ENDS] + place] - w[b + at.ITERATION])
-        length = s.whole[at.PROMPT][request] + s.short[at.GENERATED][request]
+        s.short[at.GENERATED][request] = s.short[at.OUTPUT][request] - (w[w[at.ENDS] + place] - w[b + at.ITERATION])
+        length = s.short[at.PROMPT][request] + s.short[at.GENERATED][request]
         leave(s, r, length)
         next_end(s, r)
         w[b + at.FREE] += w[k + at.STATE] - (-(length - 1) // w[k + at.SIZE])
     s.short[at.PREEMPTIONS][request] += 1
     w[b + at.PREEMPTED] += 1
-    s.short[at.REMAINING][request] = s.whole[at.PROMPT][request] + s.short[at.GENERATED][request]
-    s.short[at.BEHIND][request] = w[b + at.HEAD]
+    s.short[at.REMAINING][request] = s.short[at.PROMPT][request] + s.short[at.GENERATED][request]
+    s.whole[at.BEHIND][request] = w[b + at.HEAD]
     if not w[b + at.WAITING]:
         w[b + at.TAIL] = request
-        s.short[at.BEHIND][request] = -1
+        s.whole[at.BEHIND][request] = -1
     w[b + at.HEAD] = request
     w[b + at.WAITING] += 1

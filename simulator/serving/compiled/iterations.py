@@ -83,7 +83,7 @@ def price_of(s: State, r: int, pieces: int) -> int:
         if i < m + w[b + at.PARTIAL]:
             request = w[w[at.PARTIALS] + i]
         else:
-            request, waits = waits, s.short[at.BEHIND][waits]
+            request, waits = waits, s.whole[at.BEHIND][waits]
         tokens += w[w[at.WORKED] + i]
         ended += s.short[at.REMAINING][request] == w[w[at.WORKED] + i]
     w[b + at.TOKENS], w[b + at.ENDED] = tokens, ended
@@ -198,8 +198,8 @@ def finish_members(s: State, r: int, now: int) -> None:
             w[m + kept], w[w[at.ENDS] + m + kept] = request, w[w[at.ENDS] + i]
             kept += 1
             continue
-        s.short[at.GENERATED][request] = s.whole[at.OUTPUT][request]
-        tokens = s.whole[at.PROMPT][request] + s.whole[at.OUTPUT][request]
+        s.short[at.GENERATED][request] = s.short[at.OUTPUT][request]
+        tokens = s.short[at.PROMPT][request] + s.short[at.OUTPUT][request]
         leave(s, r, tokens)
         finish(s, r, request, now)
         w[b + at.FREE] += w[k + at.STATE] - (-(tokens - 1) // w[k + at.SIZE])
@@ -227,7 +227,7 @@ def prompt_done(s: State, r: int, request: int, held: int, now: int) -> None:
             if not w[at.SILENT]:
                 gap(s, r, now - since, 1)
         s.whole[at.PAUSED][request] = 0
-    if s.short[at.GENERATED][request] == s.whole[at.OUTPUT][request]:
+    if s.short[at.GENERATED][request] == s.short[at.OUTPUT][request]:
         finish(s, r, request, now)
         w[at.IO + r * at.WIDTH + at.FREE] += held
     else:

@@ -45,10 +45,11 @@ EVENT = 3
 """Numbers of an event: tick, order within it, and what is due: a replica, or one of these."""
 ARRIVAL, ENTER = -1, -2
 
-# Columns of `State.whole` and of `State.short`, by request; `BEHIND` is the request that waits behind it, `PAUSED` when
-# a preempted one got its last token, and 1 more; 0: never.
-ARRIVED, PROMPT, OUTPUT, SCHEDULED, FIRST_TOKEN, FINISH, PAUSED = range(7)
-REMAINING, GENERATED, PREEMPTIONS, REPLICA, STATUS, BEHIND = range(6)
+# Columns of `State.whole` and of `State.short`, by request; `PAUSED` is when a preempted one got its last token, and 1
+# more; 0: never. What waits has not finished: until then `FINISH` is the request that waits `BEHIND` it.
+ARRIVED, SCHEDULED, FIRST_TOKEN, FINISH, PAUSED = range(5)
+BEHIND = FINISH
+PROMPT, OUTPUT, REMAINING, GENERATED, PREEMPTIONS, REPLICA, STATUS = range(7)
 
 # Why `advance` comes back.
 DONE, FULL, TOO_LONG, ASK_ROWS, ASK_LINE, ASK_PROMPT = range(6)

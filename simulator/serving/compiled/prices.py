@@ -22,9 +22,9 @@ def attention(s: State, r: int, pieces: int) -> float:
         if i < m + w[b + at.PARTIAL]:
             request = w[w[at.PARTIALS] + i]
         else:
-            request, waits = waits, s.short[at.BEHIND][waits]
+            request, waits = waits, s.whole[at.BEHIND][waits]
         chunk = w[w[at.WORKED] + i]
-        before = s.whole[at.PROMPT][request] + s.short[at.GENERATED][request] - s.short[at.REMAINING][request]
+        before = s.short[at.PROMPT][request] + s.short[at.GENERATED][request] - s.short[at.REMAINING][request]
         blocks = -(-chunk // rows)
         keys = blocks * before + rows * (blocks * (blocks + 1)) // 2 - (blocks * rows - chunk)
         walk = price[p + at.BLOCK] + (chunk + before) * price[p + at.KEY]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.clock import Clock, Progress
+from simulator.results.serving.service import FINISHED
 from simulator.serving.compiled import layout as at
 from simulator.serving.compiled.layout import State
 from simulator.serving.compiled.tables import Kinds
@@ -24,6 +25,7 @@ from simulator.serving.replica.ledger import Column
 from simulator.serving.replica.plain import is_plain
 from simulator.serving.replica.record import COLUMNS, TOO_LONG
 from simulator.serving.replica.replica import Replica
+from simulator.serving.workload.generate import NEVER
 
 Ints = NDArray[np.int64]
 Columns = tuple[NDArray[np.signedinteger[Any]], ...]
@@ -93,13 +95,14 @@ class Run:
         place = first + len(tables)
         for name, part in parts.items():
             io[name], place = place, place + len(part)
-        whole = [ledger.arrival, ledger.prompt, ledger.output, ledger.scheduled, ledger.first_token, ledger.finish]
-        short = [ledger.remaining_tokens, ledger.done, ledger.preemptions, ledger.replica, ledger.status]
+        whole = [ledger.arrival, ledger.scheduled, ledger.first_token, ledger.finish]
+        short = [ledger.prompt, ledger.output, ledger.remaining_tokens, ledger.done, ledger.preemptions]
+        short += [ledger.replica, ledger.status]
         return State(
             w=np.concatenate([io, self._at(first), tables, *parts.values()]),
             heap=self._heap(),
             price=kinds.price,
-            whole=_columns(whole, np.int64),
+            whole=(*_columns(whole, np.int64), _zeros(len(ledger))),
             short=_columns(short, np.int32),
         )
 
@@ -165,14 +168,14 @@ class Run:
 
     def _pieces(self, number: int) -> list[tuple[int, int]]:
         """(tokens, tokens before them) of the prompts that the next iteration of a replica works on."""
-        w, short, own = self.state.w, self.state.short, self._replica(number)
+        (w, _, _, whole, short), own = self.state, self._replica(number)
         first = int(w[at.MEMBERS]) + number * self.kinds.slots
         found, waits = [], int(own[at.HEAD])
         for place in range(first, first + int(w[at.PIECES])):
             if place < first + own[at.PARTIAL]:
                 request = int(w[w[at.PARTIALS] + place])
             else:
-                request, waits = waits, int(short[at.BEHIND][waits])
+                request, waits = waits, int(whole[at.BEHIND][waits])
             done = int(short[at.GENERATED][request]) - int(short[at.REMAINING][request])
             found.append((int(w[w[at.WORKED] + place]), self.fleet.ledger.prompt[request] + done))
         return found
@@ -226,6 +229,7 @@ class Run:
     def _write_back(self) -> None:
         """The ledger, the replicas and the clock stand as they would."""
         w, ledger, (_, _, _, whole, short) = self.state.w, self.fleet.ledger, self.state
+        whole[at.FINISH][short[at.STATUS] != FINISHED] = NEVER  # those that stood behind others
         _put(ledger.scheduled, whole[at.SCHEDULED])
         _put(ledger.first_token, whole[at.FIRST_TOKEN])
         _put(ledger.finish, whole[at.FINISH])
@@ -248,13 +252,13 @@ class Run:
 
 
 def _zeros(count: int) -> Ints:
+    """Zeros, which take no memory before they are written."""
     return np.zeros(count, np.int64)
 
 
 def _columns(given: Sequence[Column], kind: type[np.signedinteger[Any]]) -> Columns:
-    """Columns of the ledger as arrays, in its own memory where that has such numbers, and another one of zeros, which
-    take no memory before they are written."""
-    return (*(_array(column, kind) for column in given), np.zeros(len(given[0]), kind))
+    """Columns of the ledger as arrays, in its own memory where that has such numbers."""
+    return tuple(_array(column, kind) for column in given)
 
 
 def _array(column: Column, kind: type[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:

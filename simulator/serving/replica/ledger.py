@@ -1,12 +1,12 @@
 """What is known of every request, column by column: one place that replicas, routers and the Result read and write.
 
-Columns of few requests are lists, which are the fastest; those of many are arrays of machine words, 48 bytes a request
-beside what the workload holds, which they share.
+Columns of few requests are lists, which are the fastest; those of many are arrays of machine words, times of 64 bits
+and tokens of 32; what the workload holds they share.
 """
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,7 +73,7 @@ class Ledger:
         """Nothing has happened yet."""
         n = len(self.prompt)
         self.scheduled, self.first_token, self.finish = (_filled(NEVER, n, "q") for _ in range(3))
-        self.remaining_tokens = array("i", self.prompt) if n >= MANY else list(self.prompt)
+        self.remaining_tokens = _copied(self.prompt) if n >= MANY else list(self.prompt)
         self.cached, self.done, self.preemptions = (_zeros(n) for _ in range(3))
         self.replica, self.status = _filled(-1, n, "i"), _filled(IN_FLIGHT, n, "i")
 
@@ -87,6 +87,14 @@ class Ledger:
     def weight_of(self, tenant: int) -> float:
         """Share of the service of a tenant."""
         return self.weights[tenant] if self.weights else 1.0
+
+
+def narrow(workload: Workload) -> Workload:
+    """The same requests; tokens of many in 32 bits, which hold those of any (`MOST_TOKENS`)."""
+    if len(workload) < MANY:
+        return workload
+    prompt, output = (tokens.astype(np.int32) for tokens in (workload.prompt, workload.output))
+    return replace(workload, prompt=prompt, output=output)  # type: ignore[arg-type]
 
 
 def open_ledger(workload: Workload, ttft_slo: int = 0) -> Ledger:
@@ -112,6 +120,11 @@ def column(values: Column, some: range | None = None) -> NDArray[np.int64]:
 def _filled(value: int, count: int, kind: str) -> Column:
     """A column of one value."""
     return array(kind, (value,)) * count if count >= MANY else [value] * count
+
+
+def _copied(tokens: Column) -> Column:
+    """A column of its own that begins as another one."""
+    return array("i", np.asarray(tokens, np.int32).tobytes())
 
 
 def _zeros(count: int) -> Column:
