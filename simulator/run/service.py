@@ -175,9 +175,8 @@ def _pools(run: "ServingRun") -> tuple[str, ...]:
 def _service(run: "ServingRun") -> Service:
     taken = run.condensing
     order = order_of(run.ledger) if taken is None else taken.sampled()
-    row = _rows_by_request(len(run.ledger), order)
     pauses = np.array(run.ledger.pauses, np.int64).reshape(-1, 3)
-    pauses[:, 0] = row[pauses[:, 0]]
+    pauses[:, 0] = _rows_in(order, pauses[:, 0])
     replicas = _replicas(run)
     rows = [replica.iterations for replica in replicas]
     return Service(
@@ -185,14 +184,14 @@ def _service(run: "ServingRun") -> Service:
         replicas=replicas,
         gaps=gaps_of(run.replicas, rows) if taken is None else taken.gaps(),
         pauses=pauses[pauses[:, 0] >= 0],
-        transfers=_transfers(run, row),
+        transfers=_transfers(run, order),
         tiers=() if run.tiers is None else run.tiers.used(),
         load_waits=_load_waits(run.replicas),
         fleet=fleet_record(run, np.asarray(order)) if taken is None else None,
         adapters=used(run.replicas),
         finetuning=trained(run.replicas, run.workload.first),
         records=run.scenario.records if taken is not None else "all",
-        models=None if taken is not None else model_use(run, row),
+        models=None if taken is not None else model_use(run, _rows_in(order, np.arange(len(run.ledger)))),
     )
 
 
@@ -228,13 +227,16 @@ def _idle_finetuning(run: "ServingRun") -> tuple[str, ...]:
     return ("`serving.finetuning` has no effect: no token fits into what iterations leave of their objective",)
 
 
-def _rows_by_request(count: int, order: Ints | range) -> Ints:
-    """Where each request stands in an order, -1 for those that do not."""
+def _rows_in(order: Ints | range, requests: Ints) -> Ints:
+    """Where requests stand in an order, -1 for those that do not; takes no memory for others."""
     if isinstance(order, range):
-        return np.arange(count)
-    row = np.full(count, -1, np.int64)
-    row[order] = np.arange(len(order))
-    return row
+        return requests
+    if not len(order):
+        return np.full(len(requests), -1)
+    sorting = np.argsort(order, kind="stable")
+    rising = order[sorting]
+    place = np.minimum(np.searchsorted(rising, requests), len(order) - 1)
+    return np.where(rising[place] == requests, sorting[place], -1)
 
 
 def _thinned(run: "ServingRun", service: Service) -> Service:
@@ -269,15 +271,16 @@ def _record(replica: Replica, home: System, rows: Iterations, parts: dict[str, f
     )
 
 
-def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
+def _transfers(run: "ServingRun", order: Ints | range) -> Transfers | None:
     if run.kv_transfer is None:
         return None
     rows = run.kv_transfer.rows
     columns = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
     request, start, end = np.ascontiguousarray(columns)
-    here = row[request] >= 0
+    request = _rows_in(order, request)
+    here = request >= 0
     size = np.array([row[3] for row in rows], np.float64)
-    return Transfers(row[request][here], start[here], end[here], size[here])
+    return Transfers(request[here], start[here], end[here], size[here])
 
 
 def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:

@@ -1,0 +1,30 @@
+"""What is gathered of very many requests without columns of all of them."""
+
+import numpy as np
+import pytest
+
+from simulator.results.serving import service as figures
+from simulator.run import service
+
+
+def test_where_requests_stand_is_found_without_a_column_of_all() -> None:
+    """As a column of all requests says it, of a sample, of a permutation, of a range and of nothing."""
+    drawn = np.random.default_rng(3)
+    asked = drawn.integers(0, 50, 200)
+    for order in (drawn.permutation(50)[:20], drawn.permutation(50), np.zeros(0, np.int64)):
+        column = np.full(50, -1)
+        column[order] = np.arange(len(order))
+        assert service._rows_in(order, asked).tolist() == column[asked].tolist()
+    assert service._rows_in(range(50), asked) is asked
+
+
+def test_most_requests_at_once_are_counted_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal to a count at every arrival, with arrivals and finishes in one tick on the edges of parts."""
+    drawn = np.random.default_rng(5)
+    arrival = np.sort(drawn.integers(0, 40, 300))
+    finish = arrival + drawn.integers(1, 12, 300)
+    most = max(int(((arrival <= tick) & (finish > tick)).sum()) for tick in arrival)
+    for part in (7, 64, 1 << 20):
+        monkeypatch.setattr(figures, "MOST_GAPS", part)
+        assert figures.concurrent(arrival, finish) == most
+    assert figures.concurrent(arrival[::-1], finish[::-1]) == most
