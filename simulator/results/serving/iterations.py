@@ -98,8 +98,11 @@ def _inside(rows: _Stretches, here: slice) -> TokenGaps:
     """Gaps in some rows after their first iterations."""
     more = rows.count[here] - 1
     row = np.repeat(np.arange(len(more)), more)
-    step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
-    return TokenGaps(rows.first[here][row] + step * rows.growth[here][row], rows.decodes[here][row])
+    gaps = np.arange(1, len(row) + 1)
+    gaps -= np.repeat(np.cumsum(more) - more, more)
+    gaps *= rows.growth[here][row]
+    gaps += rows.first[here][row]
+    return TokenGaps(gaps, rows.decodes[here][row])
 
 
 def lengths(iterations: Iterations) -> Ints:

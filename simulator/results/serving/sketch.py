@@ -44,8 +44,15 @@ class Sketch:
             return
         weights = np.ones(len(values), np.int64) if counts is None else counts
         some = values > 0
-        place = np.ceil(np.log(np.clip(values[some], _LEAST, _MOST)) / np.log(_BASE)).astype(np.int64) - _FIRST
-        self._counts += np.bincount(np.clip(place, 0, _BUCKETS - 1), weights[some], _BUCKETS).astype(np.int64)
+        logs = np.clip(values[some], _LEAST, _MOST)
+        np.log(logs, out=logs)
+        logs /= np.log(_BASE)
+        place = np.ceil(logs, out=logs).astype(np.int64)
+        del logs
+        place -= _FIRST
+        np.clip(place, 0, _BUCKETS - 1, out=place)
+        self._counts += np.bincount(place, weights[some], _BUCKETS).astype(np.int64)
+        del place
         self.zeros += int(weights[~some].sum())
         self.count += int(weights.sum())
         self.total += float(values @ weights)
