@@ -33,6 +33,7 @@ THOUSAND = "benchmarks/fleet_1000.yaml"
 TWENTY = "benchmarks/fleet_20.yaml"
 FLEET = "scenarios/serving/deepseek-r1-fleet.yaml"
 DEEPSEEK = "scenarios/papers/deepseek-v3/pretraining.yaml"
+SHARDED = "scenarios/training/zero3-175b.yaml"
 WEEKS = "scenarios/papers/llama-3/54-days.yaml"
 PPO = "workloads/workflows/ppo-70b.yaml"
 CASES: dict[str, tuple[float, list[str]]] = {
@@ -107,6 +108,20 @@ CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim plan`: 10,317 layouts of DeepSeek-V3 on 2,048 H800, 2 processes, 2 minutes": (
         240.0,
         ["plan", DEEPSEEK, "--free", "all", "--no-cache", "--jobs", "2"],
+    ),
+    "`clustersim plan`: 10,134 layouts of GPT-175B on 512 A100, ZeRO of DeepSpeed, 2 processes, 2 minutes": (
+        240.0,
+        [
+            "plan",
+            SHARDED,
+            "cluster.nodes=64",
+            "training.global_batch=4096",
+            "--free",
+            "all",
+            "--no-cache",
+            "--jobs",
+            "2",
+        ],
     ),
     "a month of 16,384 devices with failures and checkpoints, 16 runs": (
         10.0,

@@ -18,7 +18,7 @@ from simpy.events import NORMAL
 from simulator.engine.event import Appointment
 from simulator.engine.running import ENDED, Joining, Phase, Running, Timer
 from simulator.engine.speeds import Solver, Speeds
-from simulator.engine.tape import NEVER
+from simulator.engine.tape import NEVER, Use
 
 if TYPE_CHECKING:
     from simulator.engine.load import Load
@@ -70,6 +70,7 @@ class Fluid:
         self.capacity[resource] = float(capacity)
         self.most[resource] = float(capacity) * (1 + SLACK)
         self.speeds.known.clear()
+        self._forget(resource)
         if self.asked[resource] > least:
             self._settle_later(self.users[resource])
 
@@ -123,9 +124,12 @@ class Fluid:
         for resource, rate, _ in running.needs.uses:
             users = on[resource]
             users[running] = users[running] + rate if running in users else rate
-            total = asked[resource] = asked[resource] + rate
+            before = asked[resource]
+            total = asked[resource] = before + rate
             if total > most[resource]:
                 scarce = True
+                if before <= most[resource]:
+                    self._forget(resource)
         if not scarce:
             running.unhindered()
             self._watch((running,))
@@ -146,8 +150,12 @@ class Fluid:
                 asked[resource] = 0.0  # so that rounding does not pile up
                 continue
             before = asked[resource]
-            asked[resource] = before - rate
-            if before > most[resource] and not self._beside_reserved(resource):
+            after = asked[resource] = before - rate
+            if before > most[resource]:
+                if after <= most[resource]:
+                    self._forget(resource)
+                if self._beside_reserved(resource):
+                    continue
                 if dirty:
                     dirty.update(users)
                 else:
@@ -222,8 +230,8 @@ class Fluid:
         found, visited = {running}, set[int]()
         queue = [running]
         for member in queue:
-            for resource in member.needs.resources:
-                if resource not in visited and self.asked[resource] > self.most[resource]:
+            for resource, _, _ in member.scarce if member.scarce is not None else self._scarce_uses(member):
+                if resource not in visited:
                     visited.add(resource)
                     fresh = [user for user in self.users[resource] if user not in found]
                     found.update(fresh)
@@ -233,13 +241,26 @@ class Fluid:
     def _solve(self, component: list[Running], scarce: Collection[int]) -> None:
         """Give each activity of a component its fair speed, and set a timer for the first to end."""
         now = int(self.env._now)
-        speeds = self.speeds.of(component, scarce, self.capacity) if scarce else (1.0,)
+        speeds = self.speeds.of(component, self._scarce_uses, self.capacity) if scarce else (1.0,)
         for member, speed in zip(component, speeds, strict=True):
             if speed != member.speed:
                 if self.record is not None:
                     self.record.touched_by(member.needs)
                 member.proceed(now, speed)
         self._watch(component)
+
+    def _scarce_uses(self, running: Running) -> list[Use]:
+        """What an activity uses of scarce resources."""
+        uses = running.scarce
+        if uses is None:
+            asked, most = self.asked, self.most
+            uses = running.scarce = [use for use in running.needs.uses if asked[use[0]] > most[use[0]]]
+        return uses
+
+    def _forget(self, resource: int) -> None:
+        """A resource may have become scarce, or have ceased to be."""
+        for running in self.users[resource]:
+            running.scarce = None
 
     def _scarce(self, resource: int) -> bool:
         """Whether users want more of a resource than it has."""

@@ -45,7 +45,9 @@ class Phase(NamedTuple):
 class Running:
     """A copy of an activity, from its start on."""
 
-    __slots__ = ("end", "finished", "label", "left", "needs", "phase", "phases", "since", "speed", "timer", "turn")
+    __slots__ = (
+        "end", "finished", "label", "left", "needs", "phase", "phases", "scarce", "since", "speed", "timer", "turn",
+    )  # fmt: skip
 
     def __init__(self, phases: tuple[Phase, ...], finished: Callable[[], None], label: Hashable) -> None:
         """Start before the first phase."""
@@ -53,6 +55,8 @@ class Running:
         self.phase = phases[0]
         """The present one."""
         self.needs = self.phase.needs
+        self.scarce: list[Use] | None = None
+        """The uses of resources that are asked for more than they have; None where not known."""
         self.turn = 0
         """How many phases have begun."""
         self.finished = finished
@@ -79,7 +83,7 @@ class Running:
 
     def work(self, now: int) -> None:
         """Start to work, with all the work of the phase left."""
-        self.left, self.since, self.speed, self.end = self.phase.work, now, 0.0, NEVER
+        self.left, self.since, self.speed, self.end, self.scarce = self.phase.work, now, 0.0, NEVER, None
 
     def unhindered(self) -> None:
         """Go on at full speed with all the work of the phase left."""

@@ -4,20 +4,17 @@ Phases that use the same have one number, whatever they last. A component is kno
 order of discovery; which of its resources are scarce follows from them, as long as no capacity changes.
 """
 
-from collections.abc import Callable, Collection, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Mapping, Sequence
 
 from simulator.engine.running import Needs, Phase, Running
 from simulator.engine.tape import RESERVED, Activity, Use
 
-Solver = Callable[[list[int], list[int], list[float], list[float], list[float]], Sequence[float] | NDArray[np.float64]]
-"""(uses_activity, uses_resource, uses_rate, uses_flows, capacity) -> speed of each activity in [0, 1].
+Solver = Callable[[Sequence[Sequence[Use]], Mapping[int, float]], Sequence[float]]
+"""(uses, capacity) -> speed of each activity in [0, 1].
 
-Row i of the first four says that an activity takes `rate` units per tick of a resource at full speed and counts as
-`flows` flows there, `RESERVED` where it keeps the rate at any speed; indices count from 0 within the component that is
-solved. Must be a pure function.
+`uses[i]` are the uses of activity i: it takes `rate` units per tick of a resource at full speed and counts as `flows`
+flows there, `RESERVED` where it keeps the rate at any speed. `capacity` is in units per tick, by resource, in the order
+in which uses name them. Must be a pure function.
 """
 
 REMEMBERED = 4096
@@ -52,30 +49,24 @@ class Speeds:
                 needs = self.needs[uses] = self._seen[id(uses)] = _needs(uses, len(self.needs))
         return Phase(int(activity.latency), int(activity.work), needs)
 
-    def of(self, component: list[Running], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:
-        """Speeds of a component: a solution that is kept, else one of the solver."""
+    def of(
+        self, component: list[Running], scarce: Callable[[Running], Sequence[Use]], capacity: list[float]
+    ) -> Sequence[float]:
+        """Speeds of a component, given what each uses of scarce resources: those that are kept, else the solver's."""
         numbers = tuple([member.needs.number for member in component])
         speeds = self.known.get(numbers)
         if speeds is None:
             if len(self.known) >= REMEMBERED:
                 self.known.clear()
-            speeds = self.known[numbers] = self.ask([member.needs for member in component], scarce, capacity)
+            speeds = self.known[numbers] = self.ask([scarce(member) for member in component], capacity)
         return speeds
 
-    def ask(self, component: Sequence[Needs], scarce: Collection[int], capacity: list[float]) -> Sequence[float]:
-        """Put the scarce resources of a component and what its members use into numbers, and call the solver."""
+    def ask(self, uses: Sequence[Sequence[Use]], capacity: list[float]) -> Sequence[float]:
+        """Call the solver with what the members of a component use of scarce resources."""
         if self.solver is None:
             raise ValueError("resources are shared: the clock needs a solver")
-        places: dict[int, int] = {}
-        users, resources, rates, flows = list[int](), list[int](), list[float](), list[float]()
-        for i, needs in enumerate(component):
-            for resource, rate, weight in needs.uses:
-                if resource in scarce:
-                    users.append(i)
-                    resources.append(places.setdefault(resource, len(places)))
-                    rates.append(rate)
-                    flows.append(weight)
-        return [float(speed) for speed in self.solver(users, resources, rates, flows, [capacity[r] for r in places])]
+        named = dict.fromkeys([use[0] for mine in uses for use in mine])
+        return self.solver(uses, {resource: capacity[resource] for resource in named})
 
 
 def _needs(uses: tuple[Use, ...], number: int) -> Needs:

@@ -5,7 +5,7 @@ wants. Each use is then looked at once, in place of once a round as in `sharing`
 Networks*, section 6.5.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -14,6 +14,28 @@ SLACK = 1e-9
 
 Use = tuple[int, float, float]
 """(resource, rate, flows)."""
+
+
+def plain(uses: Sequence[Sequence[Use]]) -> bool:
+    """Whether each activity names a resource once, reserves nothing, and has one rate per flow, to the bit.
+
+    False is no more than a doubt.
+    """
+    for mine in uses:
+        if not mine:
+            continue
+        first, most, flows = mine[0]
+        if most <= 0 or flows == inf:
+            return False
+        if len(mine) == 2:
+            other, rate, weight = mine[1]
+            if other == first or rate * flows != most * weight or weight == inf:
+                return False
+        elif len(mine) > 2 and (
+            len({use[0] for use in mine}) < len(mine) or not even((mine,)) or inf in {use[2] for use in mine}
+        ):
+            return False
+    return True
 
 
 def even(uses: Sequence[Sequence[Use]]) -> bool:
@@ -27,19 +49,27 @@ def even(uses: Sequence[Sequence[Use]]) -> bool:
     return True
 
 
-def fill(uses: Sequence[Sequence[Use]], capacity: Sequence[float]) -> list[float]:
-    """Speed in [0, 1] of each activity; `uses` are its resources, each once and with a rate."""
-    left, flows, users = _resources(uses, capacity)
+def fill(uses: Sequence[Sequence[Use]], capacity: Mapping[int, float]) -> list[float]:
+    """Speed in [0, 1] of each activity; `uses` are its resources, each once and with a rate.
+
+    Of equal levels that of the resource that `capacity` names first is settled first.
+    """
+    flows, users = _resources(uses)
+    left = {resource: capacity[resource] for resource in users}
     speeds = [-1.0] * len(uses)
     wanted = [mine[0][1] / mine[0][2] if mine else inf for mine in uses]
     least = sorted(range(len(uses)), key=wanted.__getitem__, reverse=True)
-    levels = [(_level(left[resource], flows[resource]), resource) for resource, own in enumerate(users) if own]
+    levels = [
+        (_level(left[resource], flows[resource]), place, resource)
+        for place, resource in enumerate(capacity)
+        if resource in users
+    ]
     heapify(levels)
     while levels:
-        before, resource = heappop(levels)
+        before, place, resource = heappop(levels)
         level = _level(left[resource], flows[resource])
         if level > before:  # users have left since; levels only rise
-            heappush(levels, (level, resource))
+            heappush(levels, (level, place, resource))
             continue
         users[resource] = own = [user for user in users[resource] if speeds[user[0]] < 0]
         flows[resource] = total = sum([weight for _, weight in own])
@@ -54,7 +84,7 @@ def fill(uses: Sequence[Sequence[Use]], capacity: Sequence[float]) -> list[float
             for name, rate, weight in uses[lowest]:
                 left[name] -= rate
                 flows[name] -= weight
-            heappush(levels, (level, resource))
+            heappush(levels, (level, place, resource))
         else:
             for user, _ in own:
                 speed = speeds[user] = level / wanted[user]
@@ -64,17 +94,19 @@ def fill(uses: Sequence[Sequence[Use]], capacity: Sequence[float]) -> list[float
     return [1.0 if speed < 0 else speed for speed in speeds]
 
 
-def _resources(
-    uses: Sequence[Sequence[Use]], capacity: Sequence[float]
-) -> tuple[list[float], list[float], list[list[tuple[int, float]]]]:
-    """What is left of each resource, the flows on it, and (activity, flows) of its users."""
-    flows = [0.0] * len(capacity)
-    users: list[list[tuple[int, float]]] = [[] for _ in capacity]
+def _resources(uses: Sequence[Sequence[Use]]) -> tuple[dict[int, float], dict[int, list[tuple[int, float]]]]:
+    """The flows on each resource, and (activity, flows) of its users."""
+    flows: dict[int, float] = {}
+    users: dict[int, list[tuple[int, float]]] = {}
     for activity, mine in enumerate(uses):
         for resource, _, weight in mine:
-            flows[resource] += weight
-            users[resource].append((activity, weight))
-    return list(capacity), flows, users
+            if resource in users:
+                flows[resource] += weight
+                users[resource].append((activity, weight))
+            else:
+                flows[resource] = weight
+                users[resource] = [(activity, weight)]
+    return flows, users
 
 
 def _level(left: float, flows: float) -> float:

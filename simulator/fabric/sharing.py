@@ -12,7 +12,7 @@ others share what is left. If more is reserved than there is, each gets its part
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from simulator.fabric import even_flows
@@ -45,26 +45,24 @@ class _Resource:
         return float("inf")
 
 
-def max_min(
-    uses_activity: Sequence[int],
-    uses_resource: Sequence[int],
-    uses_rate: Sequence[float],
-    uses_flows: Sequence[float],
-    capacity: Sequence[float],
-) -> list[float]:
-    """Speed in [0, 1] of each activity 0 .. max(uses_activity).
+def max_min(uses: Sequence[Sequence[even_flows.Use]], capacity: Mapping[int, float]) -> list[float]:
+    """Speed in [0, 1] of each activity; `uses[i]` are the uses (resource, rate, flows) of activity i.
 
-    Row i says that activity `uses_activity[i]` takes `uses_rate[i]` of resource `uses_resource[i]` at full speed and
-    counts as `uses_flows[i]` > 0 flows there, infinitely many where it is reserved; rows of the same pair add up.
-    `capacity` is in the unit of the rates. Pure; exact up to rounding; takes at most as many rounds as there are
-    resources.
+    An activity takes `rate` of a resource at full speed and counts as `flows` > 0 flows there, infinitely many where it
+    is reserved; uses of the same resource add up. `capacity` is by resource, in the unit of the rates. Pure; exact up
+    to rounding; takes at most as many rounds as there are resources.
     """
-    speeds = [-1.0] * (max(uses_activity, default=-1) + 1)
-    if inf in uses_flows:
-        return _beside_reserved(uses_activity, uses_resource, uses_rate, uses_flows, capacity)
-    uses = _uses(len(speeds), uses_activity, uses_resource, uses_rate, uses_flows)
-    if even_flows.even(uses):
+    if even_flows.plain(uses):
         return even_flows.fill(uses, capacity)
+    if any(use[2] == inf for mine in uses for use in mine):
+        return _beside_reserved(uses, capacity)
+    uses = [_added_up(mine) for mine in uses]
+    return even_flows.fill(uses, capacity) if even_flows.even(uses) else _by_rounds(uses, capacity)
+
+
+def _by_rounds(uses: Sequence[Sequence[even_flows.Use]], capacity: Mapping[int, float]) -> list[float]:
+    """The speeds where an activity wants more of a flow on one resource than on another."""
+    speeds = [-1.0] * len(uses)
     resources = _resources(uses, capacity)
     while resources:
         floor = _floor(resources)
@@ -78,65 +76,45 @@ def max_min(
     return [1.0 if speed < 0 else speed for speed in speeds]
 
 
-def _beside_reserved(
-    activities: Sequence[int],
-    names: Sequence[int],
-    rates: Sequence[float],
-    flows: Sequence[float],
-    capacity: Sequence[float],
-) -> list[float]:
+def _beside_reserved(uses: Sequence[Sequence[even_flows.Use]], capacity: Mapping[int, float]) -> list[float]:
     """The speeds where something is reserved: share what is left, by activities that ask for what they can reach."""
-    rows = list(zip(activities, names, rates, flows, strict=True))
-    taken: dict[int, float] = defaultdict(float)
-    for _, name, rate, weight in rows:
-        taken[name] += rate if weight == inf else 0.0
-    left = [units - taken[name] if taken[name] < units * (1 - SLACK) else 0.0 for name, units in enumerate(capacity)]
-    most = [1.0] * (max(activities) + 1)
-    for activity, name, _, weight in rows:
-        if weight == inf and taken[name] > capacity[name] * (1 + SLACK):
-            most[activity] = min(most[activity], capacity[name] / taken[name])
-    shared = [(a, name, rate * most[a], weight) for a, name, rate, weight in rows if weight != inf and most[a] > 0]
-    users, resources, asked, weights = (list(column) for column in zip(*shared, strict=True)) if shared else [[]] * 4
-    speeds = max_min(users, resources, asked, weights, left)
-    speeds += [1.0] * (len(most) - len(speeds))
-    return [speed * limit for speed, limit in zip(speeds, most, strict=True)]
-
-
-def _uses(
-    activities: int,
-    users: Iterable[int],
-    names: Iterable[int],
-    rates: Iterable[float],
-    flows: Iterable[float],
-) -> list[list[even_flows.Use]]:
-    """What each activity uses; rows of one activity on one resource are added up, rows without a rate left out."""
-    uses: list[list[even_flows.Use]] = [[] for _ in range(activities)]
-    for activity, name, rate, weight in zip(users, names, rates, flows, strict=True):
-        if rate > 0:
-            uses[activity].append((name, rate, weight))
+    taken = dict.fromkeys(capacity, 0.0)
+    for mine in uses:
+        for name, rate, weight in mine:
+            taken[name] += rate if weight == inf else 0.0
+    left = {name: units - taken[name] if taken[name] < units * (1 - SLACK) else 0.0 for name, units in capacity.items()}
+    most = [1.0] * len(uses)
     for activity, mine in enumerate(uses):
-        if len(mine) > 1 and len({use[0] for use in mine}) < len(mine):
-            uses[activity] = _added_up(mine)
-    return uses
+        for name, _, weight in mine:
+            if weight == inf and taken[name] > capacity[name] * (1 + SLACK):
+                most[activity] = min(most[activity], capacity[name] / taken[name])
+    asked = [
+        [(name, rate * limit, weight) for name, rate, weight in mine if weight != inf and limit > 0]
+        for mine, limit in zip(uses, most, strict=True)
+    ]
+    return [speed * limit for speed, limit in zip(max_min(asked, left), most, strict=True)]
 
 
-def _added_up(uses: Iterable[even_flows.Use]) -> list[even_flows.Use]:
-    """Uses of one resource as one."""
+def _added_up(uses: Sequence[even_flows.Use]) -> Sequence[even_flows.Use]:
+    """Uses of one resource as one, without those that have no rate."""
+    if len({use[0] for use in uses}) == len(uses):
+        return [use for use in uses if use[1] > 0]
     merged: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for name, rate, weight in uses:
-        merged[name] = (merged[name][0] + rate, merged[name][1] + weight)
+        if rate > 0:
+            merged[name] = (merged[name][0] + rate, merged[name][1] + weight)
     return [(name, rate, weight) for name, (rate, weight) in merged.items()]
 
 
-def _resources(uses: Iterable[Iterable[even_flows.Use]], capacity: Sequence[float]) -> list[_Resource]:
+def _resources(uses: Iterable[Iterable[even_flows.Use]], capacity: Mapping[int, float]) -> list[_Resource]:
     """The resources with users."""
-    resources = [_Resource(float(units)) for units in capacity]
+    resources = {name: _Resource(float(units)) for name, units in capacity.items()}
     for activity, mine in enumerate(uses):
         for name, rate, weight in mine:
             resources[name].users.append((rate / weight, rate, weight, activity))
-    for resource in resources:
+    for resource in resources.values():
         resource.users.sort()
-    return [resource for resource in resources if resource.users]
+    return [resource for resource in resources.values() if resource.users]
 
 
 def _floor(resources: list[_Resource]) -> dict[int, float]:

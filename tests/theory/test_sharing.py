@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from simulator.fabric import max_min
+from tests.columns import max_min
 from tests.effort import simulations
 
 

@@ -71,8 +71,12 @@ def run(
             return None
         if said == at.ASK:
             members = column(s, at.MEMBERS, s.w[at.COUNT])
-            own = [needs[i] for i in s.w[s.w[at.R_NEEDS] + members].tolist()]
-            answer = speeds.ask(own, set(column(s, at.SCARCE, s.w[at.SHORT]).tolist()), capacity)
+            scarce = set(column(s, at.SCARCE, s.w[at.SHORT]).tolist())
+            own = [
+                [use for use in needs[i].uses if use.resource in scarce]
+                for i in s.w[s.w[at.R_NEEDS] + members].tolist()
+            ]
+            answer = speeds.ask(own, capacity)
             place = s.w[at.SPEEDS] + learn(s) + 1
             s.f[place : place + len(own)] = answer
         elif said == at.CROWDED:

@@ -1,11 +1,14 @@
 """Activities on shared resources, with the max-min solver of the fabric."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import TypeAlias
 
 import pytest
 
+from simulator.engine.clock import Clock
 from simulator.engine.executor import execute
+from simulator.engine.running import Running
 from simulator.engine.tape import Activity, Use
 from simulator.fabric.sharing import max_min
 from tests.tapes import tape, times
@@ -92,9 +95,9 @@ def test_the_end_is_the_nearest_tick() -> None:
 def test_only_the_component_that_changed_is_solved_and_once_an_instant() -> None:
     asked: list[int] = []
 
-    def watch(*columns: Sequence[float]) -> Sequence[float]:
-        asked.append(1 + int(max(columns[0])))
-        return max_min(*columns)
+    def watch(uses: Sequence[Sequence[Use]], capacity: Mapping[int, float]) -> Sequence[float]:
+        asked.append(len(uses))
+        return max_min(uses, capacity)
 
     pair = [Activity(0, 10 + resource, (use(1.0, resource),)) for resource in range(2)]
     made = tape(
@@ -107,10 +110,10 @@ def test_only_the_component_that_changed_is_solved_and_once_an_instant() -> None
 def test_components_seen_before_are_not_solved_again() -> None:
     calls = 0
 
-    def watch(*columns: Sequence[float]) -> Sequence[float]:
+    def watch(uses: Sequence[Sequence[Use]], capacity: Mapping[int, float]) -> Sequence[float]:
         nonlocal calls
         calls += 1
-        return max_min(*columns)
+        return max_min(uses, capacity)
 
     lanes = [[0] * 50, [0] * 50]
     busy = Activity(1, 10, (use(0.75),))
@@ -134,3 +137,34 @@ def test_cutting_an_activity_in_size_changes_nothing(parts: int) -> None:
     whole = run(Activity(0, 210, (use(0.8, flows=2.0),)), rival, lanes=[[0], [1]])
     cut = run(Activity(0, 210, (use(0.8 / parts, flows=2.0 / parts),)), rival, lanes=[[0]] * parts + [[1]])
     assert cut == [whole[0]] * parts + [whole[1]]
+
+
+def test_what_is_kept_of_scarce_resources_is_what_they_are() -> None:
+    """Activities come, end and are stopped, and capacities change; whatever is kept then is as if found anew."""
+    draw, clock = Random(3), Clock([1.0] * 6, max_min)
+    running: list[Running] = []
+    kept = 0
+
+    def check() -> None:
+        nonlocal kept
+        fluid = clock.fluid
+        for one in {one for users in fluid.users for one in users if one.scarce is not None}:
+            kept += len(one.scarce or ())
+            assert one.scarce == [u for u in one.needs.uses if fluid.asked[u.resource] > fluid.most[u.resource]]
+
+    def act() -> None:
+        check()
+        uses = tuple(
+            use(draw.choice([0.2, 0.5, 0.9]), resource) for resource in draw.sample(range(6), draw.randint(2, 4))
+        )
+        running.append(clock.start(Activity(draw.randint(0, 3), draw.randint(5, 60), uses), check))
+        if draw.random() < 0.2:
+            clock.stop(draw.choice(running))
+        if draw.random() < 0.2:
+            clock.change(draw.randrange(6), draw.choice([0.3, 1.0, 2.0]))
+        check()
+
+    for tick in range(200):
+        clock.at(3 * tick, lambda _: act())
+    clock.run()
+    assert kept > 1000

@@ -1,10 +1,12 @@
 """Progressive filling, beside the rounds of the general solver."""
 
+from math import inf
 from random import Random
 
 import pytest
 
-from simulator.fabric import even_flows, max_min
+from simulator.fabric import even_flows
+from tests.columns import max_min
 
 Columns = tuple[list[int], list[int], list[float], list[float], list[float]]
 
@@ -45,10 +47,28 @@ def test_flows_that_want_different_rates_are_not_even() -> None:
 
 def test_what_wants_less_than_its_share_leaves_the_rest() -> None:
     uses = [[(0, 1.0, 1.0)], [(0, 9.0, 1.0), (1, 9.0, 1.0)], [(1, 9.0, 1.0)], []]
-    assert even_flows.fill(uses, [6.0, 8.0]) == pytest.approx([1.0, 4 / 9, 4 / 9, 1.0])
+    assert even_flows.fill(uses, {0: 6.0, 1: 8.0}) == pytest.approx([1.0, 4 / 9, 4 / 9, 1.0])
 
 
 def test_flows_far_apart_in_number_stay_within_the_capacity() -> None:
     """A weight that is lost beside the others is not lost once these are gone."""
-    speeds = even_flows.fill([[(0, 1e17, 1e17), (1, 1e17, 1e17)], [(0, 1.0, 1.0)]], [10.0, 1.0])
+    speeds = even_flows.fill([[(0, 1e17, 1e17), (1, 1e17, 1e17)], [(0, 1.0, 1.0)]], {0: 10.0, 1: 1.0})
     assert speeds[1] * 1.0 + speeds[0] * 1e17 <= 10.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        [(0, 2.0, 1.0), (1, 4.0, 1.0)],
+        [(0, 2.0, 1.0), (0, 2.0, 1.0)],
+        [(0, 0.0, 1.0)],
+        [(0, 2.0, inf)],
+        [(0, 2.0, 1.0), (1, 2.0, inf)],
+        [(0, 2.0, 1.0), (1, 2.0, 1.0), (0, 2.0, 1.0)],
+        [(0, 2.0, 1.0), (1, 2.0, 1.0), (2, 3.0, 1.0)],
+    ],
+)
+def test_what_is_not_plain(uses: list[tuple[int, float, float]]) -> None:
+    """Two rates, a resource twice, none wanted, some reserved."""
+    assert even_flows.plain([[(0, 2.0, 1.0), (1, 4.0, 2.0), (2, 1.0, 0.5)], [], [(1, 3.0, 1.0)]])
+    assert not even_flows.plain([[(1, 3.0, 1.0)], uses])

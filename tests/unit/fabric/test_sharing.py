@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.fabric import max_min
+from tests.columns import max_min
 
 
 def test_alone_everything_runs_at_full_speed() -> None:
