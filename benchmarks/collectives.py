@@ -44,12 +44,12 @@ def _contended(flows: int) -> float:
     machine = machine.slowed(trunks.tolist(), 0.25)  # a quarter of what comes from below
     draw = np.random.default_rng(1)
     pairs = np.stack([np.arange(flows), draw.permutation(flows)], axis=1)
-    sizes = draw.uniform(1e6, 1e8, flows)
+    shares = draw.uniform(0.01, 1.0, flows)
     clock, begin = Clock(machine.capacity / TICKS_PER_SECOND, max_min), process_time()
-    for pair, size in zip(pairs.tolist(), sizes.tolist(), strict=True):
-        plan = collectives.plan("send", [pair], size, machine, library, "direct/Simple")
-        for activity in collectives.activities(plan):
-            clock.start(activity, lambda: None)
+    plan = collectives.plan("send", pairs, 1e8, machine, library, "direct/Simple")
+    for group, share in enumerate(shares.tolist()):
+        for activity in collectives.activities(plan, group):  # none where a device sends to itself
+            clock.start(activity._replace(work=round(activity.work * share)), lambda: None)
     planned = process_time() - begin
     clock.run()
     print(f"planned in {planned:.2f} s, ran in {process_time() - begin - planned:.2f} s", file=sys.stderr)

@@ -39,6 +39,10 @@ class LinkDemand:
         """How many groups run the phase."""
         return len(self.ways.wire[0])
 
+    def of_group(self, group: int, ranks: Ints, size_bytes: float) -> "LinkDemand":
+        """That of one group, over its `ranks` (members,) and bytes; this one is over positions and shares."""
+        return LinkDemand(self.phase.bind(ranks, size_bytes), self.ways.only(group))
+
     def load(self, weights: Floats | None = None) -> LinkRange:
         """Bytes on each link in one repetition, for a collective of one byte, or of `weights` (groups,)."""
         hops = self.ways.hops
@@ -115,11 +119,6 @@ def demand_of(phase: Phase, groups: Ints, fabric: Fabric) -> LinkDemand:
     phase = phase.split(parts)
     src, dst = to_ranks(groups, phase.src), to_ranks(groups, phase.dst)
     return _demand(phase, src, dst, fabric, parts)
-
-
-def demand_of_ranks(phase: Phase, fabric: Fabric) -> LinkDemand:
-    """What a phase over ranks asks of the fabric."""
-    return _demand(phase, phase.src[None], phase.dst[None], fabric, phase.parts)
 
 
 def _demand(phase: Phase, src: Ints, dst: Ints, fabric: Fabric, parts: int) -> LinkDemand:

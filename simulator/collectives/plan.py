@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.choice import Choice, choose
-from simulator.collectives.demand import LinkDemand, demand_of_ranks
+from simulator.collectives.demand import LinkDemand
 from simulator.collectives.link_range import LinkRange
 from simulator.collectives.phase import Phase
 from simulator.collectives.routing import Routing
@@ -169,10 +169,10 @@ class _Step:
 def _steps(plan: Plan, group: int) -> Iterator[_Step]:
     if not plan.choices:
         return
-    choice, _ = plan.choice(group)
+    choice, row = plan.choice(group)
     rate, fabric = choice.rate, plan.fabric
-    for phase in plan.phases(group):
-        demand = demand_of_ranks(phase, fabric)
+    for shared in choice.demands:
+        demand = shared.of_group(row, plan.groups[group], plan.size_bytes)
         inner, outer = demand.alone(fabric)
         # `moving` multiplies by the size, which the transfers of a plan hold already.
         moving = rate.moving((inner / plan.size_bytes, outer / plan.size_bytes))
@@ -180,7 +180,7 @@ def _steps(plan: Plan, group: int) -> Iterator[_Step]:
         ticks = to_ticks(seconds)
         span = max(float(ticks), seconds * TICKS_PER_SECOND, 1.0)
         latency = to_ticks(float(rate.step_latency(demand, moving)[0]))
-        yield _Step(phase, latency, ticks, span, demand, rate.per_byte, fabric.first_outer)
+        yield _Step(demand.phase, latency, ticks, span, demand, rate.per_byte, fabric.first_outer)
 
 
 def _launch(plan: Plan, group: int) -> int:

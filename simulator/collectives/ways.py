@@ -59,6 +59,18 @@ class Hop:
         numbers = np.flatnonzero(self.flow) if self.flow.dtype == np.bool_ else self.flow
         return numbers[chosen].astype(np.int64)
 
+    def only(self, begin: int, stop: int) -> "Hop | None":
+        """That of the transfers from `begin` up to `stop`, counted from `begin`; None where none of them takes it."""
+        link = self.within(begin, stop)
+        if not len(link):
+            return None
+        if len(link) == stop - begin or self.flow is None:
+            return Hop(None, link)
+        if self.flow.dtype == np.bool_:
+            return Hop(np.flatnonzero(self.flow[begin:stop]), link)
+        first = int(np.searchsorted(self.flow, begin))
+        return Hop(self.flow[first : first + len(link)] - begin, link)
+
     def within(self, begin: int, stop: int) -> Links:
         """The links of the transfers from `begin` up to `stop`."""
         if self.flow is None:
@@ -87,6 +99,16 @@ class Ways:
         for row, hop in zip(found, self.hops, strict=False):
             row[slice(None) if hop.flow is None else hop.flow] = hop.link
         return found
+
+    def only(self, group: int) -> "Ways":
+        """Those of one group."""
+        if len(self.wire[0]) == 1:
+            return self
+        each = self.transfers // len(self.wire[0])
+        hops = [hop.only(group * each, (group + 1) * each) for hop in self.hops]
+        inner, outer = self.wire
+        wire = inner[group : group + 1], outer[group : group + 1]
+        return Ways(tuple(hop for hop in hops if hop is not None), each, wire)
 
     def of_group(self, group: int) -> Iterator[Links]:
         """Links of the transfers of one group, hop by hop."""

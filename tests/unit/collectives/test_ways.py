@@ -33,6 +33,37 @@ def test_ways_found_in_parts_are_those_found_at_once(at_once: int, monkeypatch: 
     assert parts.wire[1] == pytest.approx(machine.path_latency(plain))
 
 
+@pytest.mark.parametrize(
+    ("operation", "groups"),
+    [("send", PAIRS), ("send", PAIRS[PAIRS[:, 1] % 8 > 5]), ("all_reduce", np.arange(96).reshape(8, 12))],
+)
+def test_ways_of_one_group_are_those_found_for_it(operation: str, groups: np.ndarray) -> None:
+    machine = build(CLUSTER)
+    plan = collectives.plan(operation, groups, 1e6, machine, LIBRARY)
+    for choice in plan.choices:
+        for demand in choice.demands:
+            for row, ranks in enumerate(groups[choice.rows][:100]):
+                phase = demand.phase.bind(ranks, 1.0)
+                alone = ways.found_ways(phase.src[None], phase.dst[None], machine, phase.parts, phase.cards)
+                own = demand.ways.only(row)
+                assert own.matrix.tolist() == [way.tolist() for way in alone.matrix if (way >= 0).any()]
+                assert [wire.tolist() for wire in own.wire] == [wire.tolist() for wire in alone.wire]
+
+
+@pytest.mark.parametrize("takes", [None, [0, 2, 3, 7, 8], [3, 4, 5], [9], []])
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_hop_of_some_transfers(takes: list[int] | None, marked: bool) -> None:
+    links = np.arange(10) if takes is None else 10 + np.array([1, *takes])
+    numbers = None if takes is None else np.array(sorted({1, *takes}))
+    flow = np.isin(np.arange(10), numbers) if marked and numbers is not None else numbers
+    hop = ways.Hop(flow, links)
+    whole = ways.Ways((hop,), 10, (np.zeros(5), np.zeros(5))).matrix
+    for group in range(5):
+        only = hop.only(2 * group, 2 * group + 2)
+        found = [-1, -1] if only is None else ways.Ways((only,), 2, (np.zeros(1), np.zeros(1))).matrix[0].tolist()
+        assert found == whole[0, 2 * group : 2 * group + 2].tolist()
+
+
 def test_equal_transfers_share_their_ways_while_these_are_held() -> None:
     machine = build(CLUSTER)
     sent = [collectives.plan("send", PAIRS, size, machine, LIBRARY, "direct/Simple") for size in (1e6, 2e6)]
