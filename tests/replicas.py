@@ -70,6 +70,8 @@ class Price:
     """Nothing runs beside anything else."""
     speculation: Speculation | None = None
     drafting: None = None
+    queue: None = None
+    """The host is always ahead."""
 
     @property
     def plain(self) -> bool:

@@ -49,6 +49,8 @@ class Device:
 
     name: str
     """Product name."""
+    vendor: str
+    """Maker."""
     profile: str
     """Name of the kernel profile."""
     status: str
@@ -166,6 +168,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
     clock *= held
     return Device(
         name=accelerator.name,
+        vendor=accelerator.vendor,
         profile=profile.name,
         status=next(iter(profile.gemm.values())).status,
         peaks=peaks,

@@ -8,6 +8,7 @@ from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.products import LibraryProducts
 from simulator.specs.model import Model
 from simulator.specs.model_routing import ModelRouting
 from simulator.specs.speculation import Speculation
@@ -532,7 +533,12 @@ class ServingStack(Spec):
     """Whether an iteration is fixed when the one before it begins, so that the host works beside the device and a
     request that comes meanwhile joins one iteration later."""
     core_read: Figure[Annotated[float, Field(gt=0)]] | None = None
-    """Bytes of weights that a multiprocessor reads in a cycle at most; None where kernels keep up with the memory."""
+    """Bytes that a multiprocessor moves in a cycle at most, in products of few rows and passes over memory; None where
+    kernels keep up with the memory."""
+    wide_activations: bool = Field(default=False, exclude_if=lambda wide: not wide)
+    """Whether activations stay in 32 bits between products."""
+    library_products: LibraryProducts | None = Field(default=None, exclude_if=lambda products: products is None)
+    """Products with conversions to and from 16 bits by kernels of their own; None where none are."""
     sums: Literal["fp32", "fp16"] = "fp32"
     """Format in which sums of fp16 products are kept; in 16 bits consumer cards are twice as fast."""
     fused_elementwise: bool = True

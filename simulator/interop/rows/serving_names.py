@@ -94,7 +94,7 @@ LENGTHS = (
 )
 """Distribution of lengths by words of a row's `workload` and source."""
 
-GGUF = ("llama.cpp",)
+GGUF = ("llama.cpp", "llama.cpp-2024")
 """Stacks that dequantise weights to 16 bits as they read them."""
 
 INC = ("optimum-habana",)

@@ -11,6 +11,7 @@ from simulator.cost import Device
 from simulator.cost.attention import AttentionCurve, beyond, rate_at, walked
 from simulator.cost.decode import decode_lines
 from simulator.serving.costs.depth import Depth
+from simulator.serving.costs.in_turns import score_seconds
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.states import States
 from simulator.specs.serving import ServingStack
@@ -23,12 +24,6 @@ FAR = 1 << 62
 PAGED = "paged"
 """Kernels of which the rate of 8-bit caches was measured; those of other engines are taken to read them as fast as 16
 bits."""
-UNFUSED = "unfused"
-"""Attention of prompts as separate kernels that keep the scores in memory."""
-SCORE_BYTES = 32.0
-"""Bytes that a score moves there, of every pair whether masked or not: written, masked, normalised, narrowed and read
-again. llama.cpp without its `-fa` moves 28 to 40 on A100, RTX 3090 and 4090, from how its published rates of prompts
-fall with their length (XiongjieDai/GPU-Benchmarks-on-LLM-Inference)."""
 MOST_CUTS = 16
 """Parts into which the walk of a block of rows is cut at most, by kernels that cut."""
 
@@ -82,7 +77,7 @@ class Attention:
             "token_seconds": shard.prompt_bytes / curve.bandwidth,
             "expand_seconds": self._expanded(curve) + self.gather,
             "windowed": self.layers.windowed_share(shard.model),
-            "score_seconds": (self.stack.attention_kernel == UNFUSED) * shard.heads * SCORE_BYTES / curve.bandwidth,
+            "score_seconds": shard.heads * score_seconds(self.device, self.stack, curve.bandwidth),
         }.items():
             object.__setattr__(self, name, value)
 

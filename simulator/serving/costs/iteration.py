@@ -7,6 +7,7 @@ Equations and known errors: docs/models/serving-cost.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of,
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.graphs import GraphSizes, graph_sizes
 from simulator.serving.costs.head_shapes import AnyAttention, attention_of_stage
+from simulator.serving.costs.in_turns import Queue, queue
 from simulator.serving.costs.notes import said_of_formats
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.overlap import (
@@ -109,6 +111,8 @@ class StageCost:
     """`body` without rows that fill captured graphs up; None where nothing does."""
     graphs: GraphSizes | None = None
     """Sizes of captured graphs; None: of every size."""
+    queue: Queue | None = None
+    """Launches of a piece, where one thread launches on all stages; None where it is always ahead of them."""
     _body: dict[int, int] = field(default_factory=dict)
     _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
     _decode: dict[int, Segments] = field(default_factory=dict)
@@ -386,7 +390,7 @@ def compile_costs(
     spread, exchange = _experts(model, layout, stack, traffic, resolved, tp)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut, spread, exchange)
     shard = replace(shard, dcp=context_cut(model, layout, tp), queries_apart=layout.dcp_exchange == "gather")
-    layers = depths(model, split_layers(model.layers, stages))
+    layers = depths(model, split_layers(model.layers, stages, stack.split == "layer"))
     each = 1 if speculation is None else speculation.most_rows
     stack = graphed(stack, each)
     runs, sizes = library(stack, cluster, exchange), graph_sizes(stack, each, max_sequences)
@@ -486,8 +490,13 @@ def _experts(
     return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)
 
 
-def split_layers(layers: int, stages: int) -> tuple[int, ...]:
-    """Layers of each stage, as even as it goes, the first ones with one more."""
+def split_layers(layers: int, stages: int, head: bool = False) -> tuple[int, ...]:
+    """Layers of each stage, the first ones having one more where it does not come out even; with the output `head`
+    counted as one more layer, each stage has those that begin within its share (llama.cpp: llama_model::load_tensors).
+    """
+    if head:
+        ends = [-(-(layers + 1) * stage // stages) for stage in range(stages)]
+        return tuple(end - begin for begin, end in pairwise((*ends, layers)))
     even, more = divmod(layers, stages)
     return tuple(even + (stage < more) for stage in range(stages))
 
@@ -587,4 +596,5 @@ def _stage(
         launching=own.launching(layers[stage], first),
         unfilled=None if filling is None else body,
         graphs=own.graphs,
+        queue=queue(shard, layers[stage].layers, own.device, stack),
     )

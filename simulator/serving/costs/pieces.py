@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from simulator.cost.stream import stream_rows
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.formats import Formats
 from simulator.serving.costs.graphs import GraphSizes
+from simulator.serving.costs.in_turns import WIDE, library, library_seconds, most_read, own_stream
 from simulator.serving.costs.operators import (
     Collective,
     Elementwise,
@@ -249,15 +249,23 @@ class Pieces:
         return self._kernel(piece, rows) / self.stack.kernel_efficiency.value
 
     def _kernel(self, piece: Gemm | Experts | Elementwise | Write, rows: Ints) -> Floats:
-        stream, decode = self.device.stream, self.device.decode
+        stream, decode = own_stream(self.device, self.stack), self.device.decode
         if isinstance(piece, Elementwise):
-            return stream_rows(rows.astype(np.float64) * piece.row_bytes, piece.kernels, stream)
+            wider = WIDE / self.shard.formats.plain_size if self.stack.wide_activations else 1.0
+            return stream_rows(rows.astype(np.float64) * piece.row_bytes * wider, piece.kernels, stream)
         if isinstance(piece, Write):
             moved = (piece.row_bytes + piece.wide_bytes) / min(decode.write, decode.peak)
             return stream.launch + rows.astype(np.float64) * max(decode.write_token, moved)
-        if isinstance(piece, Gemm):
-            return known_products(rows.tobytes(), piece.n, piece.k, *self.product(self.shard.formats, piece.plain))
-        return self._experts(piece, rows)
+        return self._product(piece, rows) if isinstance(piece, Gemm) else self._experts(piece, rows)
+
+    def _product(self, piece: Gemm, rows: Ints) -> Floats:
+        """The framework's own products, from some rows on those of the vendor's library."""
+        formats, of = self.shard.formats, library(self.device, self.stack)
+        own = known_products(rows.tobytes(), piece.n, piece.k, *self.product(formats, piece.plain))
+        if of is None or not (of.widens or piece.plain or not formats.dequantised):
+            return own
+        many = library_seconds(rows, piece.n, piece.k, formats, piece.plain, self.device, self.stack)
+        return np.where(rows < of.from_rows, own, many)
 
     def _experts(self, piece: Experts, rows: Ints) -> Floats:
         formats = self.shard.formats.of_experts
@@ -289,8 +297,7 @@ class Pieces:
 
     def _bandwidth(self, dtype: str) -> float:
         """Bytes/s that products read, of the memory and of the kernels' own loads."""
-        most = self.stack.core_read.value * self.device.cycles if self.stack.core_read else inf
-        return min(self.device.gemm[dtype].bandwidth, most)
+        return min(self.device.gemm[dtype].bandwidth, most_read(self.device, self.stack))
 
     def _collective(self, piece: Collective, even: bool = False) -> Sizes:
         """Cost of an operation of a group by its size; `even` as for the library."""

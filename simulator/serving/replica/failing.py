@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.record import COLUMNS
+from simulator.serving.replica.stages import host_thread
 
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch
@@ -58,6 +59,7 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
         replica.counts[replica.number] = 0
     stages = replica.stages
     stages.gate, stages.free = now, [now] * len(stages.free)
+    stages.host = host_thread(stages.costs) if stages.streams else None
     replica.idle[:] = replica.batches[::-1]
     if replica.wires is not None:
         replica.wires.drop()

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simulator.serving.policies.base import Chunks
+from simulator.serving.replica.launching import HostThread
 from simulator.serving.replica.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 class Stages:
     """One stage, or several that batches pass one after the other."""
 
-    __slots__ = ("costs", "free", "gate", "ledger", "streams", "turns", "wires")
+    __slots__ = ("costs", "free", "gate", "host", "ledger", "streams", "turns", "wires")
 
     def __init__(self, costs: "tuple[StageCost, ...]", ledger: Ledger, in_flight: int) -> None:
         """All free; `in_flight` batches run at once."""
@@ -28,6 +29,8 @@ class Stages:
         """When the first stage is free."""
         self.free = [0] * len(costs)
         """When each stage is free."""
+        self.host = host_thread(costs) if self.streams else None
+        """What launches kernels on all stages; None where it is always ahead of them."""
         self.wires: StageWires | None = None
         """Links that batches share with others as they pass; None where no other user of them could get in the way."""
 
@@ -98,8 +101,22 @@ class Stages:
     def pass_through(self, ticks: list[int], tokens: int, now: int) -> int:
         """Ticks from now until an iteration of so many rows has passed all stages, each after the batches before it."""
         ready = now
+        host = 0 if self.host is None else self.host.begin(now)
         for stage, each in enumerate(ticks):
-            end = self.free[stage] = max(ready, self.free[stage]) + each
+            ready = max(ready, self.free[stage])
+            if self.host is None:
+                end = ready + each
+            else:
+                host, end = self.host.stage(stage, host, ready, each)
+            self.free[stage] = end
             ready = end + self.costs[stage].send(tokens)
         self.gate = self.free[0]
         return ready - now
+
+
+def host_thread(costs: "tuple[StageCost, ...]") -> HostThread | None:
+    """The thread that launches on some stages; None where queues have no end."""
+    if any(cost.queue is None for cost in costs):
+        return None
+    queues = [cost.queue for cost in costs if cost.queue is not None]
+    return HostThread([one.kernels for one in queues], queues[0].places, queues[0].ahead)

@@ -11,9 +11,10 @@ import pytest
 
 from simulator.cost import compile_device
 from simulator.cost.attention import AttentionCurve
-from simulator.serving.costs.attention import FAR, UNFUSED, Attention, Segments, beyond
+from simulator.serving.costs.attention import FAR, Attention, Segments, beyond
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.formats import Formats
+from simulator.serving.costs.in_turns import UNFUSED
 from simulator.serving.costs.operators import Shard
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
@@ -80,9 +81,9 @@ def test_idle_cores_take_parts_of_a_walk() -> None:
 
 
 def test_scores_in_memory() -> None:
-    """32 bytes of each of 100 x 128 pairs of both heads."""
+    """16 bytes of each of 100 x 128 pairs of both heads: 32 bits written, through the softmax, and read."""
     compute = 2 * 2.220 / 4 + 0.5 * 1.128
-    memory = 100 * 1.024e-3 + 128 * 0.512e-3 + 2 * 32 * 100 * 128 * 1e-6
+    memory = 100 * 1.024e-3 + 128 * 0.512e-3 + 2 * 16 * 100 * 128 * 1e-6
     slow = attention(kernel=UNFUSED)
     assert slow.prompt(100, 28) == pytest.approx(US * (roofs(compute, memory) + 1.024), abs=1)
     assert slow.prompts([(100, 28)]) == slow.prompt(100, 28)

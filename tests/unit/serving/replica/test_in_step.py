@@ -26,8 +26,9 @@ APART = (
 )
 DRAFTS = "+serving.speculation={kind: eagle, draft_length: 3, acceptance: 0.7}"
 DISPATCHED = "+serving.experts={dispatcher: deepep-low-latency}"
-BESIDE = {"counts", "encoder", "intake"}
-"""What may be there: counters of routers, images of prompts, and requests at the door, which are looked for."""
+BESIDE = {"counts", "encoder", "host", "intake"}
+"""What may be there: counters of routers, who launches on several stages, images of prompts, and requests at the door,
+which are looked for."""
 
 
 def served(changes: tuple[str, ...]) -> ServingRun:

@@ -11,8 +11,8 @@ from simulator.serving.replica import plain
 from simulator.serving.replica.plain import is_plain
 from tests.replicas import Price, Setting, asked, check, run, system
 
-BESIDE = {"counts", "full"}
-"""What may be there: counters of routers, and what takes full logs away."""
+BESIDE = {"counts", "full", "host"}
+"""What may be there: counters of routers, what takes full logs away, and who launches on several stages."""
 
 
 def test_whatever_else_a_replica_has_is_asked_for() -> None:
@@ -33,7 +33,7 @@ def test_whatever_else_a_replica_has_is_asked_for() -> None:
 def test_whatever_else_a_stage_costs_is_asked_for() -> None:
     """A new field of a stage's costs that is None or nothing where it is not used must be in `StageCost.plain`, or be
     named here: rows have their own price, and who sends, meets or passes on is asked of the replica."""
-    elsewhere = {"sends", "common", "exchanges", "unfilled", "graphs"}
+    elsewhere = {"sends", "common", "exchanges", "unfilled", "graphs", "queue"}
     usual = {field.name: field.default for field in fields(StageCost) if field.default is not MISSING}
     assert StageCost.plain.fget(SimpleNamespace(**usual))
     for name in usual.keys() - elsewhere:
