@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
-from simulator.interop.rows import accelerators, experts, recipes, schedules, slices
+from simulator.interop.rows import accelerators, experts, machines, recipes, schedules, slices
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
@@ -144,13 +144,6 @@ class Draft:
     assumed: tuple[str, ...]
     """What the row leaves open and how it was filled in."""
 
-
-NODES = (("4 inter-GPU connects", "bloom-jean-zay"),)
-"""Clusters for rows whose `intra_node` says that they are not as usual, by words of it."""
-
-BLOCKING = {"bloom-jean-zay": 320}
-"""Devices from which runs on a cluster hang unless launches block (bigscience-workshop/bigscience
-train/tr11-176B-ml/chronicles-prequel.md, "dealing with JZ hanging on the large model")."""
 
 RACK = re.compile(r"NVL\d+ domain")
 """Words of `intra_node` that say that trays are joined to a rack: the profile's node, whatever `devices_per_node`."""
@@ -310,22 +303,13 @@ def _joined(cluster: Cluster, row: Row, assumed: list[str]) -> Cluster:
 
 def _cluster_name(row: Row, assumed: list[str]) -> str:
     """The cluster of a row; raises Refused for a device that is not known."""
-    special = next((name for words, name in NODES if words in (row.intra_node or "")), None)
     card, open_form = accelerators.card(row.device, row.intra_node or "")
     clusters = vocabulary().training.clusters
     if card is None or card not in clusters:
         raise Refused(f"device `{row.device}`" + (f" with `{row.intra_node}`" if row.intra_node else ""))
     if open_form:
         assumed.append(f"device `{row.device}` taken as {card}")
-    return special or clusters[card]
-
-
-def _blocking(row: Row, assumed: list[str]) -> bool:
-    """Whether the machine makes launches block in a run of this size."""
-    blocking = row.devices >= BLOCKING.get(_cluster_name(row, []), row.devices + 1)
-    if blocking:
-        assumed.append("launches block, as on this machine in runs of this size")
-    return blocking
+    return machines.named(row.intra_node) or clusters[card]
 
 
 def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
@@ -446,7 +430,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     vpp, cp, said = row.vpp or 1, row.cp or 1, schedules.schedule(row.schedule, pp)
     adapters, open_ones = names.lora(row.task, row.flags, row.notes)
     assumed += open_ones
-    formats, shard = names.numbers(row.precision), names.sharding(row.shard)
+    formats, shard, cluster = names.numbers(row.precision), names.sharding(row.shard), _cluster_name(row, [])
     zero, group = _sharding(row, shard, stack, assumed)
     recompute, layers, share = _recompute(row, stack, assumed)
     if formats.assumed:
@@ -487,7 +471,8 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "documents": _packed(row, adapters is not None, assumed),
         "attention": names.attention(row.attention, row.framework, row.flags),
         "reduce_precision": shard.reduced or formats.reduced,
-        "blocking_launches": _blocking(row, assumed),
+        "blocking_launches": machines.blocking(cluster, row.devices, assumed),
+        "noise": machines.noise(cluster, row.table, row.devices, assumed),
         "routing": experts.routing(row, assumed),
         "overlap_experts": experts.overlaps(row),
     }

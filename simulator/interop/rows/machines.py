@@ -1,0 +1,64 @@
+"""What sources say of machines that their rows ran on: how one is named, what runs on it need, when it was slower.
+
+One number a statement, as its authors make it; nothing here is fitted.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+NODES = (("4 inter-GPU connects", "bloom-jean-zay"),)
+"""Clusters for rows whose `intra_node` says that they are not as usual, by words of it."""
+
+BLOCKING = {"bloom-jean-zay": 320}
+"""Devices from which runs on a cluster hang unless launches block (bigscience-workshop/bigscience
+train/tr11-176B-ml/chronicles-prequel.md, "dealing with JZ hanging on the large model")."""
+
+
+class Mended(NamedTuple):
+    """A machine whose authors say that all runs on it became faster on a day, and by how much."""
+
+    earlier: re.Pattern[str]
+    """Words of the tables with the runs before that day."""
+    slowdown: float
+    """How many times as long the kernels of all devices took in them."""
+    words: str
+    """What is assumed of such a row."""
+
+
+MENDED = {
+    "bloom-jean-zay": Mended(
+        re.compile(
+            r"best tflops|dealing with jz hanging|choosing the fastest 3d topology|tile and wave quantization"
+            r"|48 node contenders|final round comparison|(?<!another round of )nheads comparison",
+            re.IGNORECASE,
+        ),
+        1.036,
+        "kernels 3.6 % slower on all devices: the source says that this machine became 1 to 5 % faster later",
+    )
+}
+"""Of Jean Zay: "A100s PCI-Express/NUMA was improved today so all TFLOPs have changed for the better (1-5%) - thus do
+not compare today's numbers to yesterday's" (chronicles-prequel.md, "GBS Variations", 25 February 2022). Which part of a
+step became faster is not said: all kernels are slower in the sections before, by as much as makes the step 3 % longer,
+the middle of that range (kernels and the bubble are five sixths of it; collectives keep their rates)."""
+
+
+def named(intra_node: str | None) -> str | None:
+    """The cluster that the words of a row's nodes name; None where they are as usual for the device."""
+    return next((name for words, name in NODES if words in (intra_node or "")), None)
+
+
+def blocking(cluster: str, devices: int, assumed: list[str]) -> bool:
+    """Whether the machine makes launches block in a run of this size."""
+    if devices < BLOCKING.get(cluster, devices + 1):
+        return False
+    assumed.append("launches block, as on this machine in runs of this size")
+    return True
+
+
+def noise(cluster: str, table: str | None, devices: int, assumed: list[str]) -> dict[str, Any]:
+    """`training.noise` of a row whose table is of a time when its machine was slower; empty for all others."""
+    mended = MENDED.get(cluster)
+    if mended is None or not mended.earlier.search(table or ""):
+        return {}
+    assumed.append(mended.words)
+    return {"stragglers": {"devices": tuple(range(devices)), "slowdown": mended.slowdown}}
