@@ -17,7 +17,9 @@ from typing import NamedTuple
 from simulator import units
 from simulator.axes import CP, EP, ETP
 from simulator.cost import Attention, Device, Stream, kernel_cost
+from simulator.model.backward import backward
 from simulator.model.blocks.around import HEADS, NORM
+from simulator.model.dropped import computed_again
 from simulator.model.ops import Elementwise, Op
 from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, FREE, HOST, InParts, Part, Piece, PieceBuilder, Takes, single
@@ -155,9 +157,12 @@ class PassCosts:
             tuple(map(self._works, stages.later)),
         )
 
-    def layer_pass(self, stretches: Sequence[Stretch], kind: LayerKind, copies: Sequence[Collective] = ()) -> Piece:
-        """A pass through one layer, beside it the host's launches, the copies of what is offloaded, and of experts."""
-        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self.launches(kind)))
+    def layer_pass(
+        self, stretches: Sequence[Stretch], kind: LayerKind, copies: Sequence[Collective] = (), back: bool = False
+    ) -> Piece:
+        """A pass through one layer, forward or `back`, beside it the host's launches, the copies of what is offloaded,
+        and of experts."""
+        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self.launches(kind, back)))
         if self.job.blocking:
             return self.piece([*copies, *(step for one in stretches for step in one.steps)]) + single(launches)
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
@@ -170,16 +175,17 @@ class PassCosts:
             built.wait(hidden)
         return built.build()
 
-    def _launches(self, kind: LayerKind) -> float:
-        """Launches of a layer, over those of a layer with a dense MLP and the same attention, nothing captured and
-        without adapters."""
-        if kind.mlp in ("dense", "none") and not self.job.cuda_graphs and not self.job.lora:
+    def _launches(self, kind: LayerKind, back: bool = False) -> float:
+        """Launches of a pass through a layer, over those through a layer with a dense MLP and the same attention,
+        nothing captured and without adapters, with which both passes count as forward ones."""
+        job = self.job
+        if kind.mlp in ("dense", "none") and not job.cuda_graphs and not job.lora:
             return 1.0
-        bare = replace(self.job, lora=None) if self.job.lora else self.job
+        bare, back = replace(job, lora=None) if job.lora else job, back and not job.lora
         plain = operators.layer_ops(bare, kind._replace(mlp="dense") if kind.mlp == "moe" else kind)
-        return _launched(self.job, operators.layer_ops(self.job, kind), self.job.cuda_graphs) / _launched(
-            self.job, plain
-        )
+        own = operators.layer_ops(job, kind)
+        kept = replace(bare, recompute="none")
+        return _launched(job, own, job.cuda_graphs, back) / _launched(kept, plain, back=back)
 
     def _lists(self, kind: LayerKind, near: bool = False, reductions: bool = False) -> Piece:
         """Waiting for the host while it fills the lists of the gathers of a layer, `near` ones of second shards, or of
@@ -222,28 +228,29 @@ class PassCosts:
         copies, summed = (operators.copied_experts(job, kind, late) for late in (False, True))
         return LayerPasses(
             forward=self.layer_pass(forward, kind, copies) + self._lists(kind),
-            backward=self.layer_pass(backward, kind, summed) + self._backward_lists(kind),
+            backward=self.layer_pass(backward, kind, summed, back=True) + self._backward_lists(kind),
             again=self._again(kind),
-            input_gradient=self.layer_pass(half, kind, summed),
+            input_gradient=self.layer_pass(half, kind, summed, back=True),
             weight_gradient=self.piece(weights),
         )
 
     def _late_layer(self, kind: LayerKind) -> LayerPasses:
         """All passes of a layer whose tensor-parallel collectives run one block late."""
         job = self.job
-        back = blocks_backward(job, kind)
-        halves = [_halves(block) for block in back]
+        gradients_of = blocks_backward(job, kind)
+        halves = [_halves(block) for block in gradients_of]
         copies, summed = (operators.copied_experts(job, kind, gradients) for gradients in (False, True))
         found: dict[str, Piece] = {}
         ends: dict[str, tuple[Piece, Piece]] = {}
         for name, blocks, experts, lists in (
             ("forward", blocks_forward(job, kind), copies, self._lists(kind)),
-            ("backward", back, summed, self._backward_lists(kind)),
+            ("backward", gradients_of, summed, self._backward_lists(kind)),
             ("input_gradient", [inputs for inputs, _ in halves], summed, single(Content())),
         ):
             own = late(blocks)
-            found[name] = self.layer_pass(own.stretches, kind, experts) + lists
-            ends[name] = self.layer_pass(own.first, kind, experts) + lists, self.piece(own.left)
+            back = name != "forward"
+            found[name] = self.layer_pass(own.stretches, kind, experts, back) + lists
+            ends[name] = self.layer_pass(own.first, kind, experts, back) + lists, self.piece(own.left)
         weights = self.piece(step for _, steps in halves for step in steps)
         return LayerPasses(**found, again=self._again(kind), weight_gradient=weights, ends=ends)
 
@@ -311,11 +318,14 @@ def called(step: Collective, job: Job) -> Comm:
     return Comm(step.operation, step.axis, step.size, among)
 
 
-def _launched(job: Job, ops: Sequence[Op], graphs: Sequence[str] = ()) -> int:
-    """Kernels that the host launches for the forward pass of operations, and graphs of what is captured; norms of heads
-    are not counted, as `layer_overhead` holds them: the steps that it was chosen on have them."""
+def _launched(job: Job, ops: Sequence[Op], graphs: Sequence[str] = (), back: bool = False) -> int:
+    """Kernels that the host launches for the forward pass of operations, or for the one `back` with the modules that it
+    computes again, and graphs of what is captured; norms of heads are not counted, as `layer_overhead` holds them: the
+    steps that it was chosen on have them."""
     left = [op for op, part in zip(ops, _parts(ops), strict=True) if part not in graphs and "all" not in graphs]
-    kernels = (step for step in operators.each(operators.steps(job, left)) if isinstance(step, Kernel))
+    again = computed_again(left, job.recompute_modules) if back and job.recompute == "selective" else ()
+    run = (*operators.steps(job, again), *operators.steps(job, backward(left) if back else left))
+    kernels = (step for step in operators.each(run) if isinstance(step, Kernel))
     counted = [k for k in kernels if k.name != HEADS]
     alone = sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in counted)
     return alone + len(set(graphs) & {*_parts(ops), "all"})

@@ -66,7 +66,7 @@ RECIPES = (
     Recipe("27dfb3d, d19cb73", DEEPSEEK, "h100", modules=LATENT, overlap=True),
     Recipe("#4249, #4606", QWEN, RACKS, 2606, MX, graphs=WHOLE_GRAPHS, overlap=True),
     Recipe("#4606", QWEN, r"\bb[23]00", 2606.01, MX, graphs=WHOLE_GRAPHS, overlap=True),
-    Recipe("#4587", QWEN_30, "b300", 2606, MX, graphs=WHOLE_GRAPHS),
+    Recipe("#4249, #4587", QWEN_30, "b300", 2606, MX, graphs=WHOLE_GRAPHS, overlap=True),
     Recipe("#2499", QWEN_30, B200, 2602.01, graphs=LAYER_GRAPHS),
     Recipe("f29a269, 01b2977", QWEN_30, "h100", 2604),
     Recipe("f29a269", QWEN_30, BLACKWELL, 2602, graphs=("router",)),
@@ -87,7 +87,8 @@ RECIPES = (
     Recipe("6b296ac, 1e7adfa", GPT, rf"h100|{B200}", 2511, dispatcher="alltoall", modules=("norm", "activation")),
 )
 """Recipes of Megatron-Bridge, first match. None for Qwen3-30B on H100 in 26.02.01: its published layout is that before
-#2477, which is older than the release."""
+#2477, which is older than the release. Of Qwen3-30B on B300 in 26.06 only the graph is stated (#4587); that exchanges
+overlap is inferred: every recipe with one graph a step that was read has both (#4226, #4249, #4606, #5356)."""
 
 _BRIDGE = re.compile(r"megatron.?bridge", re.IGNORECASE)
 _RELEASE = re.compile(r"\b(2\d)\.(\d\d)(?:\.(\d+))? NeMo container")

@@ -187,3 +187,29 @@ def test_without_other_devices_there_is_nothing_to_overlap() -> None:
     shape = jobs.model(experts=8, top_k=2)
     alone = jobs.scenario(shape=shape, devices=4, dp=4, training={"overlap_experts": True})
     assert not build_job(alone).overlap_experts
+
+
+def launched_back(**training: Any) -> float:
+    """Host's seconds of a layer's backward pass where a dense one takes a second."""
+    layer = passes(job(1.0, **training)).backward
+    return sum(part.content.host for part in layer.parts if part.lane == HOST) * 1e-12
+
+
+def test_backward_passes_launch_their_own_kernels() -> None:
+    """A dense layer: two residuals, four products twice and their biases, the core, an activation, and two norms
+    of two kernels."""
+    dense = 2 + 4 * 3 + 1 + 1 + 2 * 2
+    found = job(1.0)
+    layer = [step for step in operators.layer_backward(found, found.kinds[0]) if isinstance(step, Kernel)]
+    own = sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in layer)
+    assert launched_back() == pytest.approx(own / dense)
+    assert launched_back(cuda_graphs=("all",)) == pytest.approx(1 / dense)
+
+
+def test_what_is_computed_again_is_launched_again_unless_it_is_captured() -> None:
+    again = {"recompute": "selective", "recompute_modules": ("norm", "activation")}
+    dense = 20
+    assert launched_back(**again) == pytest.approx(launched_back() + 3 / dense)  # two norms, one activation
+    captured = launched_back(**again, cuda_graphs=("attention", "router"))
+    assert captured == pytest.approx(launched_back(cuda_graphs=("attention", "router")) + 1 / dense)
+    assert waits() == pytest.approx(sum(p.content.host for p in passes(job(1.0, **again)).forward.parts) * 1e-12)

@@ -75,7 +75,7 @@ def test_every_entry_says_where_it_was_read() -> None:
         ),  # 767255d: no backend
         ("Qwen3_30B_a3B", "H100-80GB", "26.02", "fp8", "alltoall", (), True),  # 767255d, #2119
         ("Qwen3_30B_a3B", "B200", "26.02.01", "mxfp8", "deepep", ("attention", "router"), False),  # #2499
-        ("Qwen3_30B_a3B", "B300", "26.06", "mxfp8", "deepep", ("all",), False),  # #4587
+        ("Qwen3_30B_a3B", "B300", "26.06", "mxfp8", "deepep", ("all",), True),  # #4249, #4587
         ("Qwen3_30B_a3B", "B300", "26.06.01", "mxfp8", "deepep", ("all",), True),  # #4606
         ("GPT OSS 120B", "B300", "26.02", "bf16", "alltoall", ("attention", "router"), False),  # 1e7adfa
     ],
