@@ -158,7 +158,11 @@ def _run(
     served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap, workload=workload)
     for replica in served.replicas if silent and served.operations is None else ():
         replica.be_silent()  # operations look at how busy replicas are
-    sending = senders(served) if share_links and (not _alone(served) or served.links is not None) else {}
+    shares = share_links and (not _alone(served) or served.links is not None)
+    # Weights of new replicas, adapters and caches of tiers use links beside the users, and links may fail.
+    loading = [one for own in served.replicas for one in (own.loads, own.adapters, own.weight_loads)]
+    others = served.operations is not None or any(one is not None for one in loading)
+    sending = senders(served, recorded=others) if shares else {}
     for here, capacity in sending.values():
         meet(here, capacity.tolist())
         join(here)
@@ -329,9 +333,10 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
         first += peers
 
 
-def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Floats]]:
+def senders(run: ServingRun, job: str = "", recorded: bool = True) -> dict[str, tuple[list[User], Floats]]:
     """Users that send over links, and the capacity of these in bytes per tick, by cluster: that of the scenario,
-    whose links are those of the site, has no name. `job` is their name on the record of loads."""
+    whose links are those of the site, has no name. `job` is their name on the record of loads, `recorded` as for
+    `contention.users`."""
     found = {}
     seated = [(system, seat) for system in run.systems for seat in system.placements]
     for cluster in {id(system.cluster): system.cluster for system, _ in seated if run.replicas}.values():
@@ -341,7 +346,7 @@ def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Float
         here = [Placed(one, seat, own[id(on)]) for one, (on, seat) in placed if on.cluster is cluster]
         name = "" if cluster is run.scenario.cluster else cluster.name
         capacity = runs.fabric.capacity / units.TICKS_PER_SECOND
-        found[name] = users(here, None if name else run.kv_transfer, job), capacity
+        found[name] = users(here, None if name else run.kv_transfer, job, recorded), capacity
     if run.links is not None and "" in found:
         found[""][0].append(run.links.user())
     return found

@@ -133,6 +133,10 @@ class Shard:
     """Bytes of the keys and values of one token in one layer; the mean of those with keys and values."""
     index_share: float = field(init=False, compare=False)
     """Share of the layers with an indexer of their own."""
+    layers: "dict[tuple[bool, LayerKind], tuple[Piece, ...]]" = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """Pieces of layers that were asked for."""
 
     def __post_init__(self) -> None:
         meant = [kind for kind in self.model.kinds if kind.attends and kind in (self.of_kinds or (kind,))]
@@ -264,7 +268,8 @@ class Shard:
 
     def context_flops(self) -> float:
         """Multiplications and additions of the attention of all layers for one query and one cached token."""
-        return sum(_decode_flops(self.attends_as(kind)) for kind in self.model.kinds if kind.attends)
+        each = {kind: _decode_flops(self.attends_as(kind)) for kind in set(self.model.kinds) if kind.attends}
+        return sum(each[kind] for kind in self.model.kinds if kind.attends)
 
     def embedding_weights(self) -> float:
         """Weights of the input embedding."""
@@ -304,7 +309,11 @@ def layer(shard: Shard, late: bool = False, kind: LayerKind | None = None) -> It
     """One layer, apart from attention; `late`: the keys and values of its rows are there already."""
     part = QUERIES if late else WHOLE
     whole = kind or shard.model.kinds[0]
-    return pieces_of(shard, layers.layer(shard.model, shard.cut, whole, part, beside=True, cached=True))
+    known = shard.layers.get((late, whole))
+    if known is None:
+        ops = layers.layer(shard.model, shard.cut, whole, part, beside=True, cached=True)
+        known = shard.layers[late, whole] = tuple(pieces_of(shard, ops))
+    return iter(known)
 
 
 def embedding(shard: Shard) -> Iterator[Piece]:

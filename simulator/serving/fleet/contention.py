@@ -5,7 +5,7 @@ that can meet others on a link that is asked for too much run on the fabric (`en
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -23,6 +23,8 @@ from simulator.serving.replica.wires import GroupWires, Moves, ReplicaWires
 
 ROWS = (1, 1 << 12)
 """Rows of a small and of a large iteration, by which it is found what collectives ask of links."""
+FEWEST = 2
+"""Links that what moves over several of them is on, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,9 @@ class Placed:
                 yield price, None, (self.seat.own[stage * tp], self.seat.own[(stage + 1) * tp])
 
 
-def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") -> list[User]:
-    """Users that send: replicas in step as one, and ways of caches. `job` is on the record of loads."""
+def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "", recorded: bool = True) -> list[User]:
+    """Users that send: replicas in step as one, and ways of caches. `job` is on the record of loads; where nothing is
+    `recorded`, and capacities stay, replicas are only on the links on which they can meet others."""
     found = []
     together: dict[Replica, list[Placed]] = defaultdict(list)
     for one in placed:
@@ -62,27 +65,29 @@ def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") 
     for members in together.values():
         groups = {ranks: one.runs for one in members for _, _, ranks in one.groups()}
         links = {link for ranks, runs in groups.items() for link in _between(ranks, runs)}
-        found.append(User(links, partial(_rates, members), partial(_wires, members[0], job), job))
+        met: dict[int, None] = {}
+        wires = partial(_wires, members[0], job, None if recorded else met)
+        found.append(User(links, partial(_rates, members), wires, job, met))
     if transfer is not None:
         transfer.job = job
         found += _ways(placed, transfer)
     return found
 
 
-def _wires(placed: Placed, job: str) -> Wires:
-    """Those of a replica, or of the group that it is in step with."""
+def _wires(placed: Placed, job: str, met: Collection[int] | None) -> Wires:
+    """Those of a replica, or of the group that it is in step with, on the links `met`, all where left out."""
     replica = placed.replica
     if replica.group is not None:
-        replica.group.wires = GroupWires(replica.group, _moves(placed, in_step=True), job)
+        replica.group.wires = GroupWires(replica.group, _moves(placed, met, in_step=True), job)
         return replica.group.wires
     if replica.stages.turns:
         costs = replica.stages.costs
-        moves = [_moves(placed, in_step=False, stage=stage) for stage in range(len(costs))]
+        moves = [_moves(placed, met, in_step=False, stage=stage) for stage in range(len(costs))]
         hops = [_hop(placed, stage) for stage in range(len(costs) - 1)]
         replica.stages.wires = StageWires(replica, moves, hops, job)
         return replica.stages.wires
     (batch,) = replica.batches
-    replica.wires = ReplicaWires(batch, _moves(placed, in_step=False), job)
+    replica.wires = ReplicaWires(batch, _moves(placed, met, in_step=False), job)
     return replica.wires
 
 
@@ -154,8 +159,9 @@ def _asked(price: StageCost, send: Sending | None, ranks: tuple[int, ...], runs:
         yield from runs.movements(operation, ranks, knot(rows * size))
 
 
-def _moves(placed: Placed, in_step: bool, stage: int = 0) -> Moves:
-    """What the iterations of a replica move on a stage, or those of replicas in step for the rows of all."""
+def _moves(placed: Placed, met: Collection[int] | None, in_step: bool, stage: int = 0) -> Moves:
+    """What the iterations of a replica move on a stage, or those of replicas in step for the rows of all, on the links
+    `met`, all where left out."""
     sends = [send for send in placed.replica.stages.costs[stage].sends if send.in_step == in_step]
 
     alike: dict[tuple[Use, ...], tuple[Use, ...]] = {}
@@ -164,7 +170,8 @@ def _moves(placed: Placed, in_step: bool, stage: int = 0) -> Moves:
     def movements(i: int, size: float) -> tuple[Movement, ...]:
         found = placed.runs.movements(sends[i].operation, placed.group(stage, sends[i]), size)
         # Links that are asked alike are one object, which the fluid knows again without looking at all of them.
-        return tuple(move._replace(uses=alike.setdefault(move.uses, move.uses)) for move in found)
+        used = [move.uses if met is None else _on(move.uses, met) for move in found]
+        return tuple(move._replace(uses=alike.setdefault(uses, uses)) for move, uses in zip(found, used, strict=True))
 
     @cache
     def moves(rows: int, sampled: int) -> tuple[Activity, ...]:
@@ -177,6 +184,15 @@ def _moves(placed: Placed, in_step: bool, stage: int = 0) -> Moves:
         return tuple(move for move in found if move.work)
 
     return moves
+
+
+def _on(uses: tuple[Use, ...], met: Collection[int]) -> tuple[Use, ...]:
+    """Uses of links on which others can be met: elsewhere there is enough for all that may come, so that a use of a link
+    slows nobody. Two of several stay in any case: who has one alone is solved in another way."""
+    kept = [use for use in uses if use.resource in met]
+    if len(kept) < FEWEST:
+        kept += [use for use in uses if use.resource not in met][: FEWEST - len(kept)]
+    return tuple(kept)
 
 
 def _hop(placed: Placed, stage: int) -> Hop:

@@ -230,27 +230,31 @@ class KvTransfer:
         decoders = self.decoders
         if not decoders:
             return
-        turns, first = self._turns()
+        turn, first = self._turns()
         if decoders[first].has_slot():
             yield first
-        free = [i for i in turns if i != first and decoders[i].has_slot()]
+        free = [i for i in self._from(turn) if i != first and decoders[i].has_slot()]
         yield from sorted(free, key=lambda i: decoders[i].queue.outstanding)
 
     def _by_load(self) -> Iterator[int]:
         """Decode replicas, the least busy first, of equals that whose turn it is; sorted where that one is full."""
-        turns, first = self._turns()
+        turn, first = self._turns()
         yield first
-        yield from sorted((i for i in turns if i != first), key=lambda i: self.decoders[i].queue.outstanding)
+        yield from sorted((i for i in self._from(turn) if i != first), key=lambda i: self.decoders[i].queue.outstanding)
 
-    def _turns(self) -> tuple[tuple[int, ...], int]:
-        """Decode replicas from that whose turn it is, and the least busy of them, the first of equals."""
+    def _from(self, turn: int) -> tuple[int, ...]:
+        """Decode replicas from that whose turn it is."""
+        return (*range(turn, len(self.decoders)), *range(turn))
+
+    def _turns(self) -> tuple[int, int]:
+        """The decode replica whose turn it is, and the least busy one, the first of equals from there."""
         busy = [replica.queue.outstanding for replica in self.decoders]
         turn, least = self.turn % len(busy), min(busy)
         try:
             first = busy.index(least, turn)
         except ValueError:
             first = busy.index(least)
-        return (*range(turn, len(busy)), *range(turn)), first
+        return turn, first
 
     def _done(self, request: int, move: _Move) -> None:
         """A cache is here, unless it was taken back on its way."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.serving.policies.base import NOTHING, Chunks
 from simulator.serving.policies.view import view
-from simulator.serving.replica import in_step
+from simulator.serving.replica import alone, in_step
 from simulator.serving.replica.decodes import Decodes
 from simulator.serving.replica.fast_forward import DecodeLine, Stretch
 from simulator.serving.replica.plain import is_plain, run
@@ -88,6 +88,7 @@ class Batch:
 
     __slots__ = (
         "agenda",
+        "alone",
         "appointment",
         "blocked",
         "closed",
@@ -128,6 +129,8 @@ class Batch:
         """Whether nothing but prompts and decodes takes time; None before it first runs."""
         self.in_step = False
         """Whether stays of nothing but decodes are begun and ended in one go."""
+        self.alone = False
+        """Whether iterations are begun in one go, as nothing rare is beside them."""
         self.view = view(self)
         """What the policy sees."""
 
@@ -170,10 +173,12 @@ class Batch:
             return
         if self.plain is None:
             self.plain, self.in_step = is_plain(self), in_step.decodes_in_step(self)
+            self.alone = alone.runs_alone(self)
+        now = self.agenda.now
         if self.plain:
             run(self, ended=False)
-        elif not (self.in_step and in_step.begin(self, self.agenda.now)):
-            self.begin_any(self.agenda.now)
+        elif not ((self.in_step and in_step.begin(self, now)) or (self.alone and alone.begin(self, now))):
+            self.begin_any(now)
 
     def begin_any(self, now: int) -> None:
         """Choose what to do next and start it, whatever the replica has."""

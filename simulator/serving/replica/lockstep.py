@@ -221,10 +221,11 @@ class Lockstep:
         number = self.number = self.number + 1
         own = self._own if self._more is None else self._own + self._more[:, number % self._more.shape[1]]
         slowest = int(own.argmax())
-        longest, work = int(own[slowest]), self.members[slowest].batches[0].work
+        longest = int(own[slowest])
         shared, joint, sent, least = self._same or self._joint()
         span = longest + joint
         if self._saves:
+            work = self.members[slowest].batches[0].work
             saved = self._stages[0].costs[0].saved(self._rows[slowest], work.attention, shared[0], work.reading)
             span -= saved
         else:
@@ -234,17 +235,22 @@ class Lockstep:
         now, due = self.agenda.now, self._due.pop(number, None)
         end = self.end = now + span
         self.log.frombytes(_packed(now, end, span, longest, *shared, sent, saved))
-        until, queue = self._until, self.agenda.queue
-        ending = () if due is None else sorted({seat for seat in due if until[seat] == number and self._here[seat]})
-        self._ending = [self.members[seat].batches[0] for seat in ending]
-        for seat, batch in zip(ending, self._ending, strict=True):
-            if not self._whole[seat]:
-                batch.stretch.first, batch.stretch.growth = span, 0
-                batch.replica.record.meet(shared, longest - int(own[seat]), sent)
-                batch.replica.record.saved += saved
-            batch.schedule_end(end)
+        self._ending = []
+        if due is not None:
+            until = self._until
+            for seat in sorted({seat for seat in due if until[seat] == number and self._here[seat]}):
+                batch = self.members[seat].batches[0]
+                self._ending.append(batch)
+                if not self._whole[seat]:
+                    batch.stretch.first, batch.stretch.growth = span, 0
+                    batch.replica.record.meet(shared, longest - int(own[seat]), sent)
+                    batch.replica.record.saved += saved
+                batch.schedule_end(end)
         self._own += self._growth
-        return not ending and (not queue or queue[0][0] > end) and (self.wires is None or not self.wires.contended())
+        if self._ending:
+            return False
+        queue = self.agenda.queue
+        return (not queue or queue[0][0] > end) and (self.wires is None or not self.wires.contended())
 
     def _joint(self) -> tuple[tuple[int, int], int, int, int]:
         """What does not change while all stay: (rows that experts work on, those of all that give a token), ticks of

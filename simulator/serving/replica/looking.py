@@ -30,6 +30,11 @@ def compiled() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     return None if looks is None or settles is None else (looks, settles)
 
 
+def compiled_for(requests: int) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """The same for a run of so many requests; None where it is not worth loading, and no earlier run has loaded it."""
+    return compiled() if requests >= LEAST or compiled.cache_info().currsize else None
+
+
 def look(
     taken: Ints,
     n: int,

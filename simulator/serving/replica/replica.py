@@ -276,8 +276,12 @@ class Replica:
     def blocks_reserved(self) -> int:
         """Blocks that they need, and that those under way still take."""
         ledger, own, queue = self.ledger, self.blocks, self.queue
-        if not (queue.waiting or queue.swapped or any(batch.partial for batch in self.batches)):
-            return 0
+        if not (queue.waiting or queue.swapped):
+            for batch in self.batches:
+                if batch.partial:
+                    break
+            else:
+                return 0
         away = (*queue.waiting, *queue.swapped)
         blocks = sum((ledger.prompt[request] + ledger.done[request]) // own.size + 1 + own.state for request in away)
         under_way = [request for batch in self.batches for request in batch.partial]

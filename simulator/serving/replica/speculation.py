@@ -30,6 +30,8 @@ AHEAD = 128
 """Iterations that are looked at together, at most."""
 LEAST_AHEAD = 8
 """Iterations that are looked at together, at least, where members come and go; else twice those of the last stay."""
+CELLS = 2_048
+"""Iterations times members that compiled code looks at in the time that beginning a stay takes anyway."""
 
 
 class Yields:
@@ -177,7 +179,7 @@ class SpeculatingDecodes(Decodes):
         as they were before the iterations that have `_passed`."""
         self._ahead: Ahead | CompiledAhead | None = None
         """Iterations that were looked at; None where members came or went since."""
-        code = looking.compiled() if len(blocks.ledger) >= looking.LEAST else None
+        code = looking.compiled_for(len(blocks.ledger))
         self._compiled = None if code is None else CompiledAhead(code)
         """What looks where many iterations are looked at; None where that is not worth the loading of the code."""
         self._passed = 0
@@ -312,6 +314,8 @@ class SpeculatingDecodes(Decodes):
             length, rows = yields.drafts(n)
             size = self.blocks.size if self.grows else 0
             look = self._look if self.short_looks else AHEAD
+            if self._compiled is not None:
+                look = min(max(look, CELLS // max(n, 1)), AHEAD)
             table = yields.tables[length], rows, size, yields.means[length], yields.largest[length]
             if self._compiled is not None:
                 self._ahead = self._compiled.look(self._taken, n, *table, look)
