@@ -187,8 +187,8 @@ def _moves(placed: Placed, met: Collection[int] | None, in_step: bool, stage: in
 
 
 def _on(uses: tuple[Use, ...], met: Collection[int]) -> tuple[Use, ...]:
-    """Uses of links on which others can be met: elsewhere there is enough for all that may come, so that a use of a link
-    slows nobody. Two of several stay in any case: who has one alone is solved in another way."""
+    """Uses of links on which others can be met: elsewhere there is enough for all that may come, and nobody is slowed.
+    Two of several stay in any case: who has one alone is solved in another way."""
     kept = [use for use in uses if use.resource in met]
     if len(kept) < FEWEST:
         kept += [use for use in uses if use.resource not in met][: FEWEST - len(kept)]

@@ -8,6 +8,8 @@ beside the device. What is rare (preemption, requests on the host) is left to th
 
 from typing import TYPE_CHECKING
 
+from simulator.serving.replica.in_step import scarce
+
 if TYPE_CHECKING:
     from simulator.serving.policies.base import Chunks
     from simulator.serving.replica.batch import Batch
@@ -30,16 +32,17 @@ def begin(batch: "Batch", now: int) -> bool:
     """Begin an iteration now, or stand by; False, with nothing done, where this is left to `Batch.begin_any`."""
     replica, decodes = batch.replica, batch.decodes
     queue, blocks, policy = replica.queue, replica.blocks, replica.policy
-    come = len(queue.ready)  # each takes a block at most, where it has one row
-    need = decodes.need() if decodes.n else 0
-    grows = come > 0 and batch.speculates and decodes.grows
-    if queue.swapped or now < replica.stages.gate or grows or need + come > blocks.free:
+    if queue.swapped or now < replica.stages.gate:
         return False
     if replica.intake is not None:
+        if replica.intake.unseen and scarce(batch):
+            return False
         replica.intake.take(batch)
-    if come:
+    if queue.ready:
         replica.admit_transferred(batch)
-        need = decodes.need() if decodes.n else 0
+    need = decodes.need() if decodes.n else 0
+    if need > blocks.free:
+        return False
     batch.closed = batch.blocked = held = False
     chunks: Chunks = ()
     n = decodes.n

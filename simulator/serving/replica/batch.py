@@ -216,7 +216,7 @@ class Batch:
         if chunks:
             replica.admit(self, chunks, now)
         self.held = held
-        self._start(chunks, decodes.n > 0 and (decoding or not chunks), need, extra, now)
+        self.start(chunks, decodes.n > 0 and (decoding or not chunks), need, extra, now)
 
     def stand_by(self, now: int) -> None:
         """There is nothing to run: make room for what waits, train, or go idle."""
@@ -256,8 +256,8 @@ class Batch:
         if self.replica.wires is not None:
             self.replica.wires.leave()
 
-    def _start(self, chunks: Chunks, decoding: bool, need: int, extra: int, now: int) -> None:
-        """Find how long the iteration lasts, and make the appointment at its end."""
+    def start(self, chunks: Chunks, decoding: bool, need: int, extra: int, now: int) -> None:
+        """Begin an iteration: find how long it lasts, and make the appointment at its end."""
         replica, work, stretch = self.replica, self.work, self.stretch
         blocks, stages = replica.blocks, replica.stages
         work.decoding = decoding

@@ -1,8 +1,8 @@
 """Stays of replicas in step that only decode, each in one go.
 
 `Batch.begin_any` asks for everything that a replica may have. Here is the same, to the tick, for a member of a group
-that has sequences which decode, nothing that waits and no prompt under way, and neither tiers, adapters, training,
-weights that come over links, static batches nor work that overlaps. What is rare is left to the batch.
+that has no prompt under way, and neither tiers, adapters, training, weights that come over links, static batches nor
+work that overlaps. What is rare is left to the batch, and so are iterations with prompts once they are chosen.
 """
 
 from typing import TYPE_CHECKING
@@ -33,19 +33,33 @@ def begin(batch: "Batch", now: int) -> bool:
     replica, decodes, work = batch.replica, batch.decodes, batch.work
     group, queue, blocks, intake = replica.group, replica.queue, replica.blocks, replica.intake
     assert group is not None
-    if group.late is not None or now < group.end or work.chunks or queue.waiting or queue.swapped or batch.partial:
+    if group.late is not None or now < group.end or queue.swapped or batch.partial:
         return False
-    if intake is not None and intake.unseen:
-        return False
+    if intake is not None:
+        if intake.unseen and scarce(batch):
+            return False
+        intake.take(batch)
     if queue.ready:
         replica.admit_transferred(batch)
-    n = decodes.n
-    need = decodes.need() if n else 0
-    if not n or need > blocks.free:
+    need = decodes.need() if decodes.n else 0
+    if need > blocks.free:
         return False
     batch.closed = batch.blocked = batch.held = False
+    if queue.waiting:
+        chunks, decoding, batch.held = replica.policy.decide(batch.view)
+        if chunks:
+            replica.admit(batch, chunks, now)
+            batch.start(chunks, decodes.n > 0 and decoding, need, 0, now)
+            return True
+        batch.blocked = not batch.held
+    n = decodes.n
+    if not n:
+        batch.stand_by(now)
+        return True
     cost, line, stretch = replica.stages.costs[0], batch.line, batch.stretch
-    work.decoding, work.queued, work.short = True, 0, 0
+    if work.chunks:
+        work.begin((), replica.ledger.remaining_tokens)
+    work.decoding, work.queued, work.short = True, len(queue.waiting), 0
     stretch.begin(now)
     work.used = blocks.memory.blocks - blocks.free
     if need:
@@ -61,13 +75,20 @@ def begin(batch: "Batch", now: int) -> bool:
         work.drafts = drafts
         replica.record.drafted += drafts
     stretch.first, stretch.growth = ticks, 0 if batch.speculates else line.slope * n
-    if replica.stays:
-        if isinstance(decodes, SpeculatingDecodes):
+    if replica.stays and not batch.held and (replica.policy.time_invariant or not batch.blocked):
+        if isinstance(decodes, SpeculatingDecodes) and (intake is None or not intake.unseen):
             _stay(batch, decodes, need)
         else:
             batch.fast_forward(need)
     group.enter(batch, ticks, rows, rows, least)
     return True
+
+
+def scarce(batch: "Batch") -> bool:
+    """Whether there may be too few blocks for the next iteration, with those whose cache has arrived."""
+    decodes, come = batch.decodes, len(batch.replica.queue.ready)  # each takes a block at most, where it has one row
+    need = decodes.need() if decodes.n else 0
+    return need + come > batch.replica.blocks.free or (come > 0 and batch.speculates and decodes.grows)
 
 
 def _stay(batch: "Batch", decodes: SpeculatingDecodes, need: int) -> None:
