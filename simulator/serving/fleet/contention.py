@@ -57,7 +57,7 @@ class Placed:
 
 def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "", recorded: bool = True) -> list[User]:
     """Users that send: replicas in step as one, and ways of caches. `job` is on the record of loads; where nothing is
-    `recorded`, and capacities stay, replicas are only on the links on which they can meet others."""
+    `recorded`, and capacities stay, replicas of one stage are only on the links on which they can meet others."""
     found = []
     together: dict[Replica, list[Placed]] = defaultdict(list)
     for one in placed:
@@ -75,14 +75,16 @@ def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "", 
 
 
 def _wires(placed: Placed, job: str, met: Collection[int] | None) -> Wires:
-    """Those of a replica, or of the group that it is in step with, on the links `met`, all where left out."""
+    """Those of a replica, or of the group that it is in step with; of one stage on the links `met`, all where left
+    out."""
     replica = placed.replica
     if replica.group is not None:
         replica.group.wires = GroupWires(replica.group, _moves(placed, met, in_step=True), job)
         return replica.group.wires
     if replica.stages.turns:
         costs = replica.stages.costs
-        moves = [_moves(placed, met, in_step=False, stage=stage) for stage in range(len(costs))]
+        # Batches on several stages may slow each other on links that no other user is on.
+        moves = [_moves(placed, None, in_step=False, stage=stage) for stage in range(len(costs))]
         hops = [_hop(placed, stage) for stage in range(len(costs) - 1)]
         replica.stages.wires = StageWires(replica, moves, hops, job)
         return replica.stages.wires

@@ -1,15 +1,18 @@
 """Who gets into whose way: found from where replicas lie and what they send, and nobody else is touched."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pytest
 
+from simulator.engine.tape import Use
 from simulator.engine.wires import Wires
 from simulator.results.serving.service import FINISHED
 from simulator.run import serve
 from simulator.run.serve import ServingRun, run_serving
 from simulator.run.service import gather
+from simulator.serving.fleet import contention
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.wires import ReplicaWires
 from simulator.specs import load_scenario
@@ -166,3 +169,33 @@ def forced(*changes: str) -> ServingRun:
 
 def test_an_idle_way_is_nobody() -> None:
     assert not Wires().contended()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        (pools("replicas: 4, parallel: {ep: 4}", "replicas: 4, parallel: {ep: 4}"), "model=models/qwen3-30b-a3b"),
+        (pools("replicas: 2, parallel: {tp: 2}", "replicas: 1, parallel: {tp: 4}"),),
+    ],
+    ids=["in step", "each by itself"],
+)
+def test_links_on_which_nobody_is_met_change_nothing(where: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is recorded, replicas are on fewer links, and every time stays what it is."""
+    given, kept = [], []
+
+    def counted(uses: tuple[Use, ...], met: Collection[int], on: Any = contention._on) -> tuple[Use, ...]:
+        found: tuple[Use, ...] = on(uses, met)
+        given.append(len(uses))
+        kept.append(len(found))
+        return found
+
+    monkeypatch.setattr(contention, "_on", counted)
+    rate = "requests.arrivals={poisson: 40 /s}"
+    fewer = ran(*where, rate, "requests.count=40")
+    assert 0 < sum(kept) < sum(given)
+    monkeypatch.setattr(contention, "_on", lambda uses, met: uses)
+    all_of_them = ran(*where, rate, "requests.count=40")
+    assert fewer.ledger == all_of_them.ledger
+    for one, other in zip(fewer.replicas, all_of_them.replicas, strict=True):
+        assert one.record.log == other.record.log and one.record.stalled == other.record.stalled
+    assert fewer.events == all_of_them.events
