@@ -85,7 +85,8 @@ class Price:
 
     def decodes(self, sequences: int) -> tuple[int, int, int, int]:
         rows = self.verified(sequences)
-        return rows, self.rows(rows, rows) + self.host(sequences), 0, self.least(sequences, rows)
+        drafts = 0 if self.drafting is None else self.drafting.ticks(rows, sequences, sequences)
+        return rows, self.rows(rows, rows) + self.host(sequences) + drafts, drafts, self.least(sequences, rows)
 
     def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         return 0
