@@ -122,21 +122,6 @@ def test_components_seen_before_are_not_solved_again() -> None:
     assert calls == 1
 
 
-def test_components_of_a_shape_that_was_seen_before_are_not_solved_again() -> None:
-    calls = 0
-
-    def watch(*columns: Sequence[float]) -> Sequence[float]:
-        nonlocal calls
-        calls += 1
-        return max_min(*columns)
-
-    made = [Activity(1, 10, (use(0.75, resource),)) for resource in range(3)]
-    lanes, runs = [[0, 0]] * 6, {2 * lane + i: lane // 2 for lane in range(6) for i in (0, 1)}
-    done = execute(tape(*lanes, runs=runs, activities=made, capacity=[1.0, 1.0, 0.8]), watch)
-    assert done.makespan == 2 * (1 + 19)  # on the third: two want 0.75 of 0.8
-    assert calls == 2  # the first and the second are alike
-
-
 @pytest.mark.parametrize("pieces", [2, 3, 7])
 def test_cutting_an_activity_in_time_changes_nothing_beyond_a_tick_a_piece(pieces: int) -> None:
     rival = Activity(0, 5000, (use(1.0),))
