@@ -74,7 +74,7 @@ def test_whatever_else_a_replica_has_is_asked_for() -> None:
     assert alone.runs_alone(batch)
     holders: list[tuple[Any, str]] = [*((replica, name) for name in vars(replica))]
     holders += [(replica.stages, name) for name in type(replica.stages).__slots__]
-    there = {"counts", "intake"}  # counters of routers, and requests at the door, which are looked for
+    there = {"counts", "host", "intake"}  # of routers; of stages that take turns; requests at the door are looked for
     empty = [(holder, name) for holder, name in holders if getattr(holder, name) is None and name not in there]
     assert len(empty) > 4
     for holder, name in empty:
