@@ -21,6 +21,10 @@ _ALSO = {
     "fetch offloaded": ("backward", "input gradient"),
 }
 
+_COPIED = ("offload", "fetch offloaded")
+_COPY = "copy"
+"""Lane of the copies in passes that are cut into parts."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rates:
@@ -102,7 +106,17 @@ def _senders(spans: Spans, name: str, mine: Ints) -> Ints:
     named = np.isin(np.arange(len(spans.names)), codes)
     own = mine[named[spans.name[mine]]]
     own = own[spans.end[own] > spans.start[own]]
+    own = _copying(spans, own) if name in _COPIED else own
     return own if len(own) else np.flatnonzero(named[spans.name] & (spans.end > spans.start))
+
+
+def _copying(spans: Spans, passes: Ints) -> Ints:
+    """Of operations of passes those that copy: parts on a lane of their own where a pass is cut, else the pass."""
+    device = np.array([index for index, _ in spans.lanes], np.int64)[spans.lane[passes]]
+    copies = np.array([lane == _COPY for _, lane in spans.lanes], np.bool_)[spans.lane[passes]]
+    keys = np.stack([device, spans.name[passes], spans.stage[passes], spans.microbatch[passes]])
+    number = np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+    return passes[copies | ~np.isin(number, number[copies])]
 
 
 def _summed(senders: list[_Sending]) -> Rates:

@@ -244,13 +244,18 @@ def _apart(prepared: Prepared, ran: Callable[[Lowered, frozenset[str]], Ran]) ->
     """A step without noise; where folding is exact, chains are apart whose links are loaded differently."""
     lowered = prepared.lower()
     done = ran(lowered, frozenset())
-    while done.kinds and prepared.fold == "exact":
-        keys = Traffic(lowered.program, lowered.classes, prepared.network.fabric).chains_apart(done.kinds)
-        if keys is None:
-            break
+    while (keys := _chains_apart(prepared, lowered, done.kinds)) is not None:
         lowered = prepared.lower(keys)
         done = ran(lowered, done.kinds)
     return lowered, done
+
+
+def _chains_apart(prepared: Prepared, lowered: Lowered, kinds: frozenset[str]) -> Ints | None:
+    """Keys that keep chains apart whose links of some kinds, on which operations meet, are loaded differently; None
+    where they are apart, or where folding is not exact."""
+    if not kinds or prepared.fold != "exact":
+        return None
+    return Traffic(lowered.program, lowered.classes, prepared.network.fabric).chains_apart(kinds)
 
 
 def _noisy(
@@ -259,6 +264,7 @@ def _noisy(
     """The step that is shown, all steps, what was merged, and what became of the shown one.
 
     All steps share the kinds of links on which operations meet in a step without noise, and in the one that is shown.
+    Chains that noise leaves alone are apart too where they share links with slowed ones and others do not.
     """
     job, network, factors = prepared.job, prepared.network, prepared.noise.factors
     assert factors is not None
@@ -275,10 +281,12 @@ def _noisy(
     while True:
         meet = shared if kinds else None
         shown, steps, said = perturbed(job, pace, lower, meet, executed, prepared.fold != "none")
-        done = ran(shown, kinds)
-        if done.kinds == kinds:
+        done, before = ran(shown, kinds), kinds
+        kinds, keys = done.kinds, _chains_apart(prepared, shown, done.kinds)
+        if keys is not None:
+            number = keys
+        elif kinds == before:
             return shown, steps, said, done
-        kinds = done.kinds
 
 
 def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:

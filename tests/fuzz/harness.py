@@ -114,16 +114,21 @@ def answered(words: list[str]) -> Answer:
 
 @contextmanager
 def _within(folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    """In a folder, with variables set, for at most `SECONDS` of processor time."""
+    """In a folder, with variables set, for at most `SECONDS` of processor time.
+
+    What is raised while C calls back (as compilers do) is lost: it is raised again each second, until it arrives.
+    """
     before, kept = os.getcwd(), {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     os.chdir(folder)
     earlier = signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    hook, sys.unraisablehook = sys.unraisablehook, _lost
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, 1.0)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.unraisablehook = hook
         signal.signal(signal.SIGPROF, earlier)
         os.chdir(before)
         for name, value in kept.items():
@@ -135,6 +140,12 @@ def _within(folder: Path, environment: dict[str, str]) -> Iterator[None]:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise TooLong
+
+
+def _lost(lost: "sys.UnraisableHookArgs") -> None:
+    """Say what was raised where nothing can be raised, but for the limit of time."""
+    if not issubclass(lost.exc_type, TooLong):
+        sys.__unraisablehook__(lost)
 
 
 @contextmanager

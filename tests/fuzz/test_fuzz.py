@@ -1,5 +1,7 @@
 """A short walk over the inputs of each kind; `make fuzz` takes the long one."""
 
+import ctypes
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,31 @@ def test_a_command_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(harness, "main", endless)
     monkeypatch.setattr(harness, "SECONDS", 0.2)
     assert "took more than" in (harness.fault(good, tmp_path) or "")
+
+
+def test_the_limit_of_time_that_c_swallows_is_no_fault_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is raised in a callback is lost: a command that ends all the same is right, another is stopped later."""
+
+    def busy() -> None:
+        until = time.process_time() + 0.4
+        while time.process_time() < until:
+            pass
+
+    def called_back(words: list[str]) -> int:
+        ctypes.CFUNCTYPE(None)(busy)()
+        return 0
+
+    def endless(words: list[str]) -> int:
+        while True:
+            called_back(words)
+            busy()
+
+    monkeypatch.setattr(harness, "SECONDS", 0.2)
+    for command, told in ((called_back, None), (endless, "took more than 0.2 s")):
+        monkeypatch.setattr(harness, "main", command)
+        assert harness.fault(harness.Input([]), tmp_path) == told
 
 
 def test_an_input_is_made_again_by_its_number() -> None:

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simulator.study.header import differing
-from tests.fuzz.harness import Answer, Input, fault
+from tests.fuzz.harness import Answer, Input, answered, fault
 from tests.fuzz.operations import FILES
-from tests.fuzz.semantics import training_faults
+from tests.fuzz.semantics import TINY, apart, training_faults
 
 
 def _refused(answer: Answer) -> str | None:
@@ -92,6 +93,44 @@ def test_waits_for_hosts_are_cut_at_the_begin_of_the_gap(tmp_path: Path) -> None
 
     def check(answer: Answer) -> str | None:
         return training_faults(json.loads(answer.out), document)
+
+    text = {"s.yaml": json.dumps(document).encode()}
+    assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None
+
+
+def _step(**training: Any) -> dict[str, Any]:
+    """A step of a small Llama on L40S: 4 nodes of 8."""
+    return {
+        "version": 1,
+        "name": "folded",
+        "cluster": {"extends": "clusters/l40s-cluster", "nodes": 4},
+        "model": {"extends": "models/llama-3-8b", "layers": 8},
+        "stack": "nemo",
+        "training": {"global_batch": 16, "micro_batch": 2, "sequence_length": 1024, **training},
+    }
+
+
+def test_chains_that_share_links_with_a_straggler_are_folded_apart(tmp_path: Path) -> None:
+    """Chains of the straggler's node share its links with it, those of the other nodes do not: they were one class, and
+    the step was 9 us longer than unfolded."""
+    noise = {"stragglers": {"devices": [23], "slowdown": 1.5}}
+    text = {"s.yaml": json.dumps(_step(parallel={"tp": 2, "pp": 2, "zero": 2}, noise=noise)).encode()}
+    words = ["run", "s.yaml", "--json", "-"]
+    found = fault(Input(words, text, lambda answer: apart(answer, answered([*words, "--no-fold"]))), tmp_path)
+    assert found is None
+
+
+def test_a_host_link_carries_no_more_than_it_has(tmp_path: Path) -> None:
+    """Bytes of copies in passes that are cut had been spread over their kernels too, and counted on both lanes."""
+    document = _step(
+        parallel={"pp": 2, "zero": 2}, offload_layers=1, global_batch=64, micro_batch=4, sequence_length=2048
+    )
+    document |= {"cluster": {"extends": "clusters/generic-h100", "nodes": 1}, "stack": "megatron-core"}
+
+    def check(answer: Answer) -> str | None:
+        links = [one for one in json.loads(answer.out)["links"] if one["name"].startswith("host link")]
+        over = [one for one in links if one["peak_bytes_per_s"] > one["capacity_bytes_per_s"] * (1 + TINY)]
+        return f"{over}" if over or len(links) != 2 else None
 
     text = {"s.yaml": json.dumps(document).encode()}
     assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None

@@ -29,6 +29,7 @@ from simulator.results.serving.service import (
 from simulator.results.serving.sketch import Sketch
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 LATENCIES = ("ttft", "tpot", "itl", "e2el", "queue")
 
 
@@ -77,6 +78,8 @@ class Totals:
     """Tokens of decoding sequences in each second from the origin on."""
     firsts: Floats = field(default_factory=lambda: np.zeros(0))
     """First tokens in each second."""
+    again: Floats = field(default_factory=lambda: np.zeros(0))
+    """Ends of pauses in each second: a prompt that is computed again ends with a token that no iteration counts."""
     last: int = 0
     """The last token of a request that finished."""
     at_once: int = 0
@@ -134,6 +137,10 @@ class Totals:
             self.firsts = _grown(self.firsts, begin, np.bincount(seconds - begin).astype(np.float64))
         self.last = max(self.last, int(requests.finish.max(initial=self.origin)))
 
+    def add_pauses(self, ends: Ints) -> None:
+        """Ends of pauses in the course of requests, in ticks."""
+        self.again = _grown(self.again, 0, np.bincount((ends - self.origin) // SECOND).astype(np.float64))
+
     # Figures --------------------------------------------------------------------------------------------------------
 
     @property
@@ -169,11 +176,14 @@ class Totals:
         return found | self._queue() | self._work(duration)
 
     def _most_tokens(self) -> float:
-        """Output tokens of the busiest second; where iterations give several tokens the mean stands for each."""
-        decoded = sum(replica.decoded for replica in self.replicas)
-        missing = self.sums["generated"] - float(self.firsts.sum()) - decoded
-        tokens = self.per_second * (1.0 + missing / decoded) if missing > 0 and decoded else self.per_second
-        return float(_grown(tokens, 0, self.firsts).max(initial=0.0))
+        """Output tokens of the busiest second, counted as `service.tokens_per_bin` does."""
+        decoded, again = sum(replica.decoded for replica in self.replicas), float(self.again.sum())
+        missing, tokens = self.sums["generated"] - float(self.firsts.sum()) - decoded, self.per_second.copy()
+        if missing > again and decoded:  # iterations that verify drafts give several: the mean stands for each
+            tokens *= 1.0 + (missing - again) / decoded
+            missing = again
+        tokens = _grown(tokens, 0, self.firsts)
+        return float(_grown(tokens, 0, self.again * max(missing / max(again, 1.0), 0.0)).max(initial=0.0))
 
     def _queue(self) -> dict[str, float]:
         waited = self.sketches["queue"].spread()

@@ -96,6 +96,7 @@ class Condensing:
             self.totals.replicas[number].worked = units.to_seconds(replica.record.busy)
         for part in self.parts():
             self.totals.add_requests(part)
+        self.totals.add_pauses(np.array(self.ledger.pauses, np.int64).reshape(-1, 3)[:, 2])
         arrival, finish = column(self.ledger.arrival), column(self.ledger.finish)
         done = np.asarray(self.ledger.status) == FINISHED
         whole = bool(done.all())

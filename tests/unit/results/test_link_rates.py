@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.results.link_rates import over_time, peak
-from simulator.results.result import LinkLoad
+from simulator.results.result import LinkLoad, Spans
 from tests.factories import GB, training_result
 
 END = training_result().spans.end.max()
@@ -78,3 +78,22 @@ def test_the_peak_is_the_highest_rate_and_names_who_sends_then() -> None:
     assert highest == over_time(spans, both).rate.max()
     assert set(names) <= {"forward", "reduce gradients"}
     assert peak(spans, load()) == (0.0, ())
+
+
+def test_copies_of_passes_that_are_cut_are_those_of_their_own_lane() -> None:
+    """Kernels and copies of a forward pass side by side, the next pass whole: 3 GB in 1 s of copies and 2 s of pass."""
+    spans = Spans(
+        start=np.array([0, 0, 2], np.int64) * 10**12,
+        end=np.array([2, 1, 4], np.int64) * 10**12,
+        lane=np.array([0, 1, 0], np.int32),
+        name=np.zeros(3, np.int32),
+        stage=np.zeros(3, np.int32),
+        microbatch=np.array([0, 0, 1], np.int32),
+        lanes=((0, "compute"), (0, "copy")),
+        names=("forward",),
+    )
+    of_host = replace(load(offload=3 * GB), users=(0,))
+    found = over_time(spans, of_host)
+    assert found.time.tolist() == [0, 10**12, 2 * 10**12, 4 * 10**12]
+    assert found.rate.tolist() == [GB, 0.0, GB, 0.0]
+    assert peak(spans, of_host) == (GB, ("offload",))
