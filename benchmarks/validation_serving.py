@@ -36,7 +36,7 @@ def tables(outcomes: list[ServingOutcome], left_out: dict[str, float], seconds: 
     """Everything that stands between the markers."""
     done = [o for o in outcomes if o.error is not None]
     scope = [o for o in outcomes if o.in_scope]
-    engines = [o for o in scope if o.stack != "llama.cpp"]
+    engines = [o for o in scope if not o.stack.startswith("llama.cpp")]
     figures = KINDS["serving"].summary(outcomes, ())
     found = [
         f"Written on {date.today()} from `workloads/measurements/serving.jsonl`, simulated in {seconds:.0f} s. Of",
