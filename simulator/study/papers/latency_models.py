@@ -47,6 +47,7 @@ class FittedStage:
     drafting: None = None
     launching: None = None
     loads: None = None
+    queue: None = None
     plain: bool = False
     stream_ticks: int = 0
     """All weights stay."""
@@ -54,6 +55,10 @@ class FittedStage:
     def verified(self, sequences: int) -> int:
         """A row for each decode."""
         return sequences
+
+    def decodes(self, sequences: int) -> tuple[int, int, int, int]:
+        """All of it is attention's."""
+        return sequences, 0, 0, 0
 
     def together(self, tokens: int, sampled: int) -> int:
         """Nothing is shared with other replicas."""
