@@ -63,6 +63,7 @@ from simulator.specs.libraries.collectives import (
     Scopes,
     Wire,
 )
+from simulator.specs.libraries.products import LibraryProducts
 from simulator.specs.libraries.tuner import Tuner, TunerLinks, TunerOption
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, Evaluation, LongRun, Recovery, Samples
@@ -248,6 +249,7 @@ def software_specs() -> str:
         UserBuffers,
         ServingStack,
         GroupedDecode,
+        LibraryProducts,
         *KERNELS,
         CollectiveProfile,
         AlgorithmRule,
