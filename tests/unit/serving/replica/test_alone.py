@@ -1,14 +1,12 @@
 """Iterations of a replica by itself are the same whether they are begun in one go or not."""
 
-from typing import Any
-
-import numpy as np
 import pytest
 
 import simulator.run  # noqa: F401
 from simulator.run.serve import ServingRun, run_serving
 from simulator.serving.replica import alone
 from simulator.specs import load_scenario
+from tests.short_ways import check_asked_for, check_both_ways
 
 SERVICE = (
     "requests.count=60",
@@ -36,48 +34,12 @@ def served(changes: tuple[str, ...]) -> ServingRun:
     return run_serving(load_scenario("serving/quickstart", [*SERVICE, *changes]).scenario)
 
 
-def all_of(run: ServingRun) -> dict[str, Any]:
-    """Everything that is written down."""
-    found = {name: getattr(run.ledger, name) for name in ("first_token", "finish", "preemptions", "replica")}
-    for number, replica in enumerate(run.replicas):
-        record = replica.record
-        columns = record.log, record.gap_ticks, record.gap_counts, record.apart
-        sums = record.busy, record.hosted, record.drafted, replica.blocks.free, run.events
-        found[f"replica {number}"] = [*map(np.array, columns), sums]
-    return found
-
-
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
 def test_the_short_way_is_the_long_way(changes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[bool] = []
-
-    def counted(batch: Any, now: int, begin: Any = alone.begin) -> bool:
-        taken.append(begin(batch, now))
-        return taken[-1]
-
-    monkeypatch.setattr(alone, "begin", counted)
-    short = served(changes)
-    assert sum(taken) > 50
-    monkeypatch.setattr(alone, "runs_alone", lambda batch: False)
-    taken.clear()
-    long = served(changes)
-    assert not taken
-    mine, theirs = all_of(short), all_of(long)
-    for name, value in mine.items():
-        np.testing.assert_equal(value, theirs[name], name)
+    check_both_ways(alone, "runs_alone", lambda: served(changes), 50, monkeypatch)
 
 
 def test_whatever_else_a_replica_has_is_asked_for() -> None:
     """A new attribute of a replica that is None where it is not used must be asked for, or be named here."""
-    replica = served((*AHEAD, "requests.count=4")).replicas[0]
-    (batch,) = replica.batches
-    assert alone.runs_alone(batch)
-    holders: list[tuple[Any, str]] = [*((replica, name) for name in vars(replica))]
-    holders += [(replica.stages, name) for name in type(replica.stages).__slots__]
     there = {"counts", "host", "intake"}  # of routers; of stages that take turns; requests at the door are looked for
-    empty = [(holder, name) for holder, name in holders if getattr(holder, name) is None and name not in there]
-    assert len(empty) > 4
-    for holder, name in empty:
-        setattr(holder, name, object())
-        assert not alone.runs_alone(batch), name
-        setattr(holder, name, None)
+    check_asked_for(served((*AHEAD, "requests.count=4")).replicas[0], alone.runs_alone, there)
