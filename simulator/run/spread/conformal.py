@@ -25,7 +25,7 @@ BASES = tuple(float(x) for x in np.arange(0.3, 2.55, 0.05))
 SLOPES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 TOLERATED = 0.05
 """How much less than `LEVEL` a widening may hold while another one holds more."""
-FAR = 0.5
+FAR = 1.0
 """Distance of the nearest row from which on intervals grow no more: what is farther errs no more."""
 UNSEEN = 0.5
 """How much farther rows of sources that were known count for runs that were not, and the other way round."""

@@ -1,7 +1,8 @@
 """How far one run is from another, for what the error of one says of the error of the other.
 
 The distances are an order of what changes errors, from what decides most (the device and the software) to what decides
-least, set before any residual was looked at; how fast weights fall with them is calibrated (`conformal.calibrated`).
+least, set by hand; how fast weights fall with them is calibrated (`conformal.calibrated`). `DOUBLING` and `FEATURES`
+were lowered after residuals were looked at: errors hardly grow with the number of devices.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,17 @@ STACK, ENGINE = 1.0, 0.5
 """Distance of another stack, and of another generation of the same engine."""
 FORMAT, MODEL, NETWORK, FEATURE = 0.5, 0.5, 0.25, 0.25
 """Distance of other number formats, of experts and dense models, of other collectives, of each feature of layout."""
-DOUBLING = 0.1
+FEATURES = 2
+"""Features of layout from which on more of them count no more."""
+DOUBLING = 0.03
 """Distance of each doubling of devices."""
+ENGINES = {
+    "NVIDIA's": "Megatron-Core",
+    "Megatron-LM": "Megatron-Core",
+    "KempnerForge": "PyTorch",
+    "InternEvo": "PyTorch",
+}
+"""Engines of stacks whose names begin with another word than their engine's."""
 YEARS = 2
 """Years between devices of one generation."""
 
@@ -85,7 +95,7 @@ def apart(own: Like, other: Like) -> float:
         + FORMAT * (one.format != two.format)
         + MODEL * (one.model != two.model)
         + NETWORK * (one.network != two.network)
-        + FEATURE * len(features)
+        + FEATURE * min(len(features), FEATURES)
     )
 
 
@@ -114,4 +124,10 @@ def _devices_apart(own: Like, other: Like) -> float:
 def _stacks_apart(one: str, two: str) -> float:
     if one == two:
         return 0.0
-    return ENGINE if one.split()[0] == two.split()[0] else STACK
+    return ENGINE if _engine(one) == _engine(two) else STACK
+
+
+def _engine(stack: str) -> str:
+    """The engine of a stack, by the first word of its name."""
+    first = stack.split()[0]
+    return ENGINES.get(first, first)
