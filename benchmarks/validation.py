@@ -2,8 +2,7 @@
 
     python -m benchmarks.validation [--jobs 2]
 
-Reads benchmarks/left_out.json (made by `clustersim calibrate stack ROWS --as-is --left-out benchmarks/left_out.json`)
-for the errors of rows that the fit of their stack has not seen.
+Errors of rows whose source the fit of their stack has not seen are those of benchmarks/left_out.py.
 """
 
 import argparse
@@ -21,8 +20,11 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from benchmarks import intervals, unseen
+from benchmarks.left_out import refitted
+from benchmarks.left_out import unseen as unseen_errors
 from simulator.calibration.stacks.held_out import scale
 from simulator.interop.rows.jsonl import read_lines
+from simulator.interop.rows.training_names import numbers
 from simulator.run.ground import validated
 from simulator.run.spread import residuals
 from simulator.run.spread.residuals import PATH, Residuals
@@ -30,7 +32,7 @@ from simulator.specs import data_root
 from simulator.study.validate.accuracy import TRAINING, errors, grouped, over_sources, rankings, statistics
 from simulator.study.validate.causes import Cause, cause_of
 from simulator.study.validate.published import KINDS
-from simulator.study.validate.training import Outcome
+from simulator.study.validate.training import SIXTEEN, Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "validation.md"
@@ -73,7 +75,8 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
         line("all in scope", done, left_out),
         line("complete rows", [o for o in done if not o.assumed]),
         line("rows with assumptions", [o for o in done if o.assumed]),
-        line("fp8 on H100", [o for o in outcomes if _is(o, "fp8", "H100")]),
+        line("fp8 on H100", [o for o in outcomes if _is(o, "fp8", "H100")], left_out),
+        line("experts, context parallelism, 8 or 4 bits", [o for o in outcomes if beyond_dense(o)], left_out),
         line("all rows of all devices", outcomes),
         "",
         f"Mean over sources of each source's mean error: {100 * over_sources(done)['mean']:.1f} %.",
@@ -86,8 +89,8 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
         "By architecture, and by the axes that cut model or sequences:",
         "",
         *HEAD,
-        *(line(name, rows) for name, rows in grouped(simulated, TRAINING["architecture"]).items()),
-        *(line(name, rows) for name, rows in grouped(simulated, TRAINING["parallelism"]).items()),
+        *(line(name, rows, left_out) for name, rows in grouped(simulated, TRAINING["architecture"]).items()),
+        *(line(name, rows, left_out) for name, rows in grouped(simulated, TRAINING["parallelism"]).items()),
         "",
         "By device, and by number of devices:",
         "",
@@ -145,6 +148,15 @@ def written(page: str, begin: str, end: str, lines: Sequence[str]) -> str:
 def _is(outcome: Outcome, precision: str, device: str) -> bool:
     row = outcome.row
     return row is not None and row.precision.startswith(precision) and row.device.startswith(device)
+
+
+def beyond_dense(outcome: Outcome) -> bool:
+    """Whether a row has experts, sequences that are cut, or products in 8 or 4 bits."""
+    row = outcome.row
+    if row is None or outcome.error is None:
+        return False
+    narrow = numbers(row.precision).precision not in (*SIXTEEN, "fp32", "tf32")
+    return narrow or (row.experts or 0) > 1 or (row.cp or 1) > 1
 
 
 def _worst(done: list[Outcome], count: int) -> list[Outcome]:
@@ -231,7 +243,7 @@ def main() -> None:
     rows = list(read_lines(data_root() / "workloads" / "measurements" / "training.jsonl"))
     outcomes = KINDS["training"].validate(rows, jobs)
     ship("training.jsonl", outcomes)
-    left_out = json.loads(Path(__file__).with_name("left_out.json").read_text())
+    left_out = unseen_errors(outcomes, refitted())
     found = ship_residuals("training", "training.jsonl", outcomes, left_out)
     lines = [*tables(outcomes, left_out), *intervals.lines(found)]
     page = written(PAGE.read_text(), BEGIN, END, lines)

@@ -1,14 +1,15 @@
 """Fit the two numbers of each training stack on published step times, and say what is left without a source.
 
-For each stack the mean of |log(simulated / measured)| over its dense 16-bit rows of tiers 1 and 2 is minimised, each
-source weighing as the square root of its rows, by a search along one coordinate after the other. Then every number is
+For each stack the mean of |log(simulated / measured)| over its 16-bit rows of tiers 1 and 2 is minimised, each source
+weighing as the square root of its rows, by a search along one coordinate after the other. Then every number is
 moved away from its best value until the rows tell the difference (`calibration.identified`). A layer overhead that zero
 replaces as well is dropped, and the other is fitted again. Only a number that its rows identify is `measured`.
 
-Leave-one-source-out fits a stack without one source and scores that source; `stacks.held_out` does so for rows that
-have something in common. Where fewer than four rows remain, these are scored with the medians of the other stacks'
-numbers. Rows are simulated at few points, between which their times are interpolated (`stacks.between`), and each is
-simulated there once for all of these fits.
+Leave-one-source-out fits a stack without one source and scores all of that source's rows, those in other formats and
+on other devices as well, which no fit takes. `stacks.held_out` leaves out rows that have something in common. Where
+fewer than four rows remain, the medians of the other stacks' numbers stand in, and where a stack has no row in any fit,
+its rows err as they do under its shipped numbers. Rows are simulated at few points, between which their times are
+interpolated (`stacks.between`), and each is simulated there once for all of these fits.
 """
 
 import json
@@ -47,18 +48,28 @@ MEASURED = ("A100", "A800", "H100", "H200")
 _rows: dict[str, Mapped] = {}  # of a process that simulates: set once, when it starts
 
 
-def load(lines: Sequence[Line], each: int | None) -> dict[str, list[Mapped]]:
-    """Rows that count, by stack file name; at most `each` a source."""
-    found = defaultdict(list)
+Rows = Mapping[str, list[Mapped]]
+"""Rows by the name of the stack file that has their fitted numbers."""
+
+
+def load(lines: Sequence[Line], each: int | None) -> tuple[Rows, Rows]:
+    """Rows that fits take, and rows that are only scored; at most `each` a source."""
+    fitted: dict[str, list[Mapped]] = defaultdict(list)
+    others: dict[str, list[Mapped]] = defaultdict(list)
     for line in sample(list(lines), each) if each else lines:
         try:
             mapped = map_row(read_row(Row, parse_line(line)))
         except Refused:
             continue
-        row = mapped.row
-        if row.tier <= 2 and row.precision in ("fp16", "bf16", "amp_bf16") and row.device.startswith(MEASURED):
-            found[fitted_file(Stack.folder or "", FIELDS[0], mapped.stack)].append(mapped)
-    return found
+        name = fitted_file(Stack.folder or "", FIELDS[0], mapped.stack)
+        (fitted if is_fitted(mapped.row) else others)[name].append(mapped)
+    return fitted, others
+
+
+def is_fitted(row: Row) -> bool:
+    """Whether fits take a row: in 16 bits, on devices whose kernels are measured, of tiers 1 and 2."""
+    sixteen = row.precision in ("fp16", "bf16", "amp_bf16")
+    return row.tier <= 2 and sixteen and row.device.startswith(MEASURED)
 
 
 def take(rows: Sequence[Mapped]) -> None:
@@ -182,13 +193,13 @@ def figure(field: str, interval: Interval, source: str) -> str:
 
 def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
     """Fit every stack asked for, say its numbers and errors, write what was asked for."""
-    stacks = load(lines, asked.samples)
-    chosen = asked.chosen(sorted(stacks), "stack")
-    everything = [mapped for rows in stacks.values() for mapped in rows]
+    stacks, others = load(lines, asked.samples)
+    chosen = asked.chosen(sorted({*stacks, *(others if asked.left_out else ())}), "stack")
+    everything = [mapped for rows in (*stacks.values(), *others.values()) for mapped in rows]
     with ProcessPoolExecutor(asked.jobs, initializer=take, initargs=(everything,)) as pool:
         times = Between(lambda tasks: list(pool.map(ratio, tasks, chunksize=2)))
-        points: dict[str, Point] = {}
-        for name in chosen:
+        points = {name: shipped(rows) for name, rows in stacks.items()}
+        for name in (name for name in chosen if name in stacks):
             rows = stacks[name]
             fit = Fit(times, rows)
             points[name], intervals = kept(fit, asked.intervals) if asked.as_is else fit.fitted()
@@ -199,22 +210,52 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
                 source = origin("step times", rows)
                 put(asked.out, name, {f: figure(f, i, source) for f, i in zip(FIELDS, intervals, strict=True)})
         if asked.left_out:
-            by_source = groups_of(everything, lambda m: [m.row.source])
-            found = without(asked, times, {n: stacks[n] for n in chosen}, points, by_source)
-            by_row = {row: error for errors_ in found.values() for row, error in errors_.items()}
-            asked.say(report("left out, all rows", list(by_row.values())))
-            save(asked.left_out, as_rows(by_row))
+            found = unseen(asked, times, {n: (stacks.get(n, []), others.get(n, [])) for n in chosen}, points)
+            asked.say(report("left out, all rows", list(found.values())))
+            save(asked.left_out, as_rows(found))
         if asked.held_out:
-            shared = groups_of(everything)
-            found = without(asked, times, {n: stacks[n] for n in chosen}, points, shared, (EFFICIENCY,))
-            save(asked.held_out, json.dumps(found, indent=0, sort_keys=True) + "\n")
+            shared = groups_of(m for rows in stacks.values() for m in rows)
+            known = {n: stacks[n] for n in chosen if n in stacks}
+            held = without(asked, times, known, points, shared, (EFFICIENCY,))
+            save(asked.held_out, json.dumps(held, indent=0, sort_keys=True) + "\n")
 
 
 def kept(fit: Fit, profile: bool) -> tuple[Point, tuple[Interval, ...]]:
     """A stack's numbers as they are and, where asked for, what the rows say about each."""
-    stack = fit.rows[0].scenario.stack
-    point = tuple(getattr(stack, field).value for field in FIELDS)
+    point = shipped(fit.rows)
     return point, fit.intervals(point) if profile else ()
+
+
+def shipped(rows: Sequence[Mapped]) -> Point:
+    """The numbers that the stack of rows has."""
+    return tuple(getattr(rows[0].scenario.stack, field).value for field in FIELDS)
+
+
+def unseen(
+    asked: Asked, times: Between, stacks: Mapping[str, tuple[list[Mapped], list[Mapped]]], points: Mapping[str, Point]
+) -> dict[str, float]:
+    """The error of every row under a fit of its stack that has not seen the row's source.
+
+    `stacks` have the rows that fits take and those that are only scored, `points` the numbers of those with a fit.
+    Every source is scored by a fit on rows of others, one with no row in the fit too: what ships may have seen it.
+    """
+    found: dict[str, float] = {}
+    for name, (fitted, others) in stacks.items():
+        for source, members in groups_of([*fitted, *others], lambda m: [m.row.source]).items():
+            fit = Fit(times, [m for m in fitted if m.row.id not in members])
+            known = points.get(name) or shipped(others)
+            point = fit.search(known) if fit.free else _medians(points, name) if fitted else known
+            rows = [m.row.id for m in (*fitted, *others) if m.row.id in members]
+            errors_ = [exp(r) - 1 for r in times.ratios([(row, point) for row in rows])]
+            found |= dict(zip(rows, errors_, strict=True))
+            asked.say(report(f"  {name} {point} without {source}", errors_))
+    return found
+
+
+def _medians(points: Mapping[str, Point], name: str) -> Point:
+    """The medians of the numbers of other stacks than a name's; its own where there is no other."""
+    others = [point for other, point in points.items() if other != name] or [points[name]]
+    return tuple(median(point[i] for point in others) for i in range(len(FIELDS)))
 
 
 def without(
@@ -232,12 +273,10 @@ def without(
     """
     found: dict[str, dict[str, float]] = {group: {} for group in groups}
     for group, members in groups.items():
-        for name, point in points.items():
-            rows = [m for m in stacks[name] if m.row.id in members]
-            fit = Fit(times, [m for m in stacks[name] if m.row.id not in members])
-            others = [p for n, p in points.items() if n != name]
-            start = tuple(median(p[i] for p in others) for i in range(len(FIELDS))) if others else point
-            fitted = fit.search(point, free) if fit.free else start
+        for name, known in stacks.items():
+            rows = [m for m in known if m.row.id in members]
+            fit = Fit(times, [m for m in known if m.row.id not in members])
+            fitted = fit.search(points[name], free) if fit.free else _medians(points, name)
             names = [m.row.id for m in rows]
             found[group] |= dict(zip(names, (times.at(names, fitted) - 1).tolist(), strict=True)) if names else {}
         asked.say(report(f"  without {group}", list(found[group].values())))

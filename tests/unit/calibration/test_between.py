@@ -76,3 +76,37 @@ def test_few_rows_outside_a_group_teach_nothing() -> None:
     stacks, points = {"family": rows, "other": [mapped("x")]}, {"family": (0.7, 0.0), "other": (0.8, 0.0)}
     found = fit_stacks.without(Asked((), say=lambda _: None), times, stacks, points, groups)
     assert found["large"]["0"] == pytest.approx(0.7 / 0.8 - 1, abs=1e-3)
+
+
+def test_a_source_is_scored_whole_by_a_fit_that_has_not_seen_it() -> None:
+    """Rows in formats that no fit takes count with their source; a source and a stack in no fit err as they ship."""
+    fitted = [mapped(str(i), source="large" if i < 9 else "other") for i in range(18)]
+    scored = [mapped("narrow", source="large"), mapped("apart", source="third")]
+    alone = [mapped("alone")]
+    alone[0].scenario.stack = SimpleNamespace(
+        compute_efficiency=SimpleNamespace(value=0.6), layer_overhead=SimpleNamespace(value=0.0)
+    )
+    measured = {m.row.id: (1.0 if m.row.source == "large" else 1.2) / 0.9 for m in fitted} | {"narrow": 1.0 / 0.9}
+    times = Between(lambda tasks: [log(1 / point[0] / measured.get(name, 1.0)) for name, point in tasks])
+    said: list[str] = []
+    stacks = {"family": (fitted, scored), "bare": ([], alone)}
+    found = fit_stacks.unseen(Asked((), say=said.append), times, stacks, {"family": (0.8, 0.0)})
+    assert found["0"] == found["narrow"] == pytest.approx(0.2, abs=0.01)  # 0.75 fits the other nine
+    assert found["17"] == pytest.approx(-1 / 6, abs=0.01)
+    assert found["apart"] == pytest.approx(1 / 0.8 - 1)
+    assert found["alone"] == pytest.approx(1 / 0.6 - 1)
+    assert len(found) == 21 and len(said) == 4
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "tier", "fitted"),
+    [
+        ("bf16", "H100-80GB", 2, True),
+        ("fp8", "H100-80GB", 1, False),
+        ("bf16", "B200", 1, False),
+        ("fp16", "A100-40GB", 3, False),
+    ],
+)
+def test_which_rows_fits_take(precision: str, device: str, tier: int, fitted: bool) -> None:
+    row: Any = SimpleNamespace(precision=precision, device=device, tier=tier)
+    assert fit_stacks.is_fitted(row) == fitted

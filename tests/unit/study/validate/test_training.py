@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import validation
 from simulator.cli import main
 from simulator.interop.rows.jsonl import LONGEST, Refused, parse_line, read_lines, read_row, sample
 from simulator.interop.rows.training import Row
@@ -198,6 +199,21 @@ def test_the_place_of_the_best_layout_is_counted_in_sweeps_that_are_large_enough
     assert places_of_best(sweep) == [3]
     assert places_of_best(sweep[:4]) == []
     assert places_of_best([*sweep, Outcome("refused", read, refused="no")]) == [3]
+
+
+def test_the_page_says_what_rows_beyond_dense_ones_in_16_bits_err_left_out() -> None:
+    """Groups of experts, of cut sequences and of narrow formats have errors of fits that have not seen their source."""
+    kinds = {"plain": {}, "experts": {"experts": 8}, "cut": {"cp": 2}, "narrow": {"precision": "fp8"}}
+    rows = {name: read_row(Row, row(id=name, **more)) for name, more in kinds.items()}
+    done = [Outcome(name, read, 1.0, 1.1) for name, read in rows.items()]
+    assert [o.id for o in done if validation.beyond_dense(o)] == ["experts", "cut", "narrow"]
+    assert not validation.beyond_dense(Outcome("experts", rows["experts"], refused="no"))
+    assert not validation.beyond_dense(Outcome("line", refused="no"))
+    lines = validation.tables(done, {"experts": 0.2, "cut": -0.3, "narrow": 0.4})
+    cells = {line.split(" | ")[0].strip("| "): line.split(" | ")[-1].strip(" |") for line in lines if "%" in line}
+    assert cells["experts, context parallelism, 8 or 4 bits"] == "30.0 %"
+    assert cells["mixture of experts"] == "20.0 %"
+    assert cells["tp cp pp"] == "30.0 %"
 
 
 def test_growth_is_the_slope_of_the_error_inside_a_model() -> None:
