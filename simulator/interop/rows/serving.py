@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
+from simulator.interop.rows import serving_limits as limits
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
@@ -268,6 +269,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         requests=Requests(arrivals=_arrivals(row, assumed), lengths=lengths, count=_simulated(row, count)),
     )
     tuned = TUNED in stack_name and steady and fixed(lengths) is not None and row.max_num_seqs is None
+    tuned &= said.sequences is None
     return MappedServing(row, scenario, stack_name, count, steady, tuned, tuple(assumed))
 
 
@@ -292,13 +294,14 @@ def _machine(row: ServingRow) -> Cluster:
 def _said(row: ServingRow, role: str = "") -> Told:
     """What the scripts of the benchmark tell the engine, workers of a role where they are apart; nothing where they
     are not known."""
-    if row.kind not in ONLINE or row.concurrency is None or not row.input_len or not row.output_len:
+    in_flight = row.concurrency or row.batch_size or row.num_requests
+    if row.kind not in (*ONLINE, "offline_throughput") or in_flight is None:
         return Told()
-    weights, sizes = row.number_format, (row.input_len, row.output_len)
+    weights, sizes = row.number_format, (row.input_len or 0, row.output_len or 0)
     named = row.source, row.engine, row.model, row.accelerator, weights
     tp = 1 if row.kind == APART else _spread(row).get("tp") or 1
     drafts = row.spec_decoding not in (None, "none")
-    case = Case(*named, tp, row.concurrency, sizes, row.day or "", drafts, row.recipe or "", role)
+    case = Case(*named, tp, in_flight, sizes, row.day or "", drafts, row.recipe or "", role, row.kind)
     return settings(case, row.kind == APART) or Told()
 
 
@@ -310,6 +313,9 @@ def _told(
     if said.kv is not None and "kv" not in (row.precision or {}):
         assumed.append(f"keys and values in {said.kv}, as in the benchmark's scripts")
         precision = precision.model_copy(update={"kv": said.kv})
+    if said.captures is False:
+        assumed.append("no captured graphs, as in the benchmark's scripts")
+        stack = stack.model_copy(update={"graphs": None})
     if said.overlaps_verification:
         stack = stack.model_copy(update={"verify_overhead": None})
     if said.experts is None:
@@ -512,19 +518,16 @@ def _batching(
     options = (row.engine_options or "").lower()
     most, budget = row.max_num_seqs, re.search(r"max-num-batched-tokens=(\d{1,7})\b", options)
     chunked = re.search(r"chunked-prefill=(true|false)", options)
-    policy = None
+    policy, offline = None, row.kind not in ONLINE
     if chunked and chunked[1] == "true":
         policy = "vllm-v1"
-    tokens = int(budget[1]) if budget else None
-    if stack_name in ("vllm-v0", "vllm-0.5") and tokens is None and policy is None:
-        context = max(model.max_sequence or 4096, 2048)
-        chunked_by_default = (
-            stack_name == "vllm-v0" and context > 32_768 and not (card(row.accelerator)[0] or "").startswith("mi")
-        )
-        policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
+    tokens = int(budget[1]) if budget else said.tokens if offline else None
+    most = most or (said.sequences if offline or stack_name in limits.V0 else None)
+    if stack_name in limits.V0 and tokens is None and policy is None:
+        policy, tokens = limits.of_v0(stack_name, row.engine_version, row.accelerator, model, said)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
-    if stack_name in V1 and most is None and tokens is None and said == Told():
-        most, tokens = _defaults(row, stack_name)
+    if stack_name in limits.V1 and most is None and tokens is None and said == Told():
+        most, tokens = limits.of_v1(row.accelerator, row.kind in ONLINE)
         assumed.append(f"at most {most:,} sequences and {tokens:,} tokens an iteration, the defaults of device and use")
     if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
         ranks = 1 if row.kind == APART else _spread(row).get("attention_dp") or 1
@@ -540,23 +543,3 @@ def _batching(
         balance_iterations=said.balance_iterations or 0,
         balance_wait=said.balance_wait or 0,
     )
-
-
-V1 = ("vllm", "vllm-serve", "vllm-async")
-"""Stacks whose default limits depend on the device and on whether a server asks."""
-LARGE = 70 * 2**30
-"""Bytes of a device from which vLLM's V1 engine takes its larger limits, A100 apart (vllm/engine/arg_utils.py,
-`get_batch_defaults`, 0.9 to 0.19)."""
-
-
-def _defaults(row: ServingRow, stack_name: str) -> tuple[int, int]:
-    """(sequences, tokens of an iteration) of vLLM's V1 engine where a row states neither.
-
-    Large devices: 1,024 sequences and 16,384 tokens offline, 8,192 served; others 256, and 8,192 or 2,048.
-    """
-    name = card(row.accelerator)[0] or ""
-    large = names.cluster(row.accelerator).node.accelerator.memory.capacity.value >= LARGE and not name.startswith(
-        "a100"
-    )
-    served = row.kind in ONLINE
-    return (1024, 8192 if served else 16_384) if large else (256, 2048 if served else 8192)

@@ -37,6 +37,8 @@ class Case(NamedTuple):
     """What the benchmark calls the deployment."""
     role: str = ""
     """Of workers of prefill and decode apart; empty where they are not, or for what holds for both."""
+    kind: str = "online_serving"
+    """Kind of the row."""
 
 
 class Told(Spec):
@@ -57,6 +59,12 @@ class Told(Spec):
     """Whether the other requests, and the most sequences, are those of an attention rank alone."""
     sequences: Count | None = None
     """Most sequences at once; as many as are in flight where left out."""
+    context: Count | None = None
+    """Most tokens of a prompt and its answer (`--max-model-len`)."""
+    cuts_prompts: bool | None = None
+    """Whether prompts are cut over several iterations (`--enable-chunked-prefill`)."""
+    captures: bool | None = None
+    """Whether decoding replays captured graphs."""
     memory_share: Fraction | None = None
     """Share of the memory that the engine may take."""
     free_share: Fraction | None = None
@@ -124,6 +132,8 @@ class Setting(Told):
     """Rows that draft tokens alone, or those that do not."""
     recipe: str = ""
     """Pattern of the recipe's name."""
+    kind: str = ""
+    """Pattern of the kind of the row."""
     role: Literal["", "prefill", "decode"] = ""
     """Workers of this role alone: `tokens` and `sequences` are then those of a worker, which its attention ranks
     share. Entries without a role hold for pools in what `OF_ALL` lists."""
@@ -140,6 +150,7 @@ class Setting(Told):
             and self.lengths in (None, case.lengths)
             and self.drafts in (None, case.drafts)
             and (not self.recipe or re.search(self.recipe, case.recipe.lower()) is not None)
+            and re.search(self.kind, case.kind) is not None
             and self.role in ("", case.role)
             and not (self.day_from and case.day and case.day < self.day_from)
         )
@@ -158,7 +169,7 @@ def known() -> tuple[Setting, ...]:
     return load_file(Settings, data_root() / FILE).spec.settings
 
 
-OF_ALL = {"stack", "experts", "expert_rows", "stream_interval", "kv", "overlaps_verification"}
+OF_ALL = {"stack", "captures", "experts", "expert_rows", "stream_interval", "kv", "overlaps_verification"}
 """Settings of engines and kernels, which workers of both roles share; limits are those of each role."""
 
 

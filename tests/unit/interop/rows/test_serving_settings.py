@@ -163,3 +163,48 @@ def test_drafting_engines_are_told_other_limits() -> None:
     limits = [(one.batching.max_sequences, one.batching.token_budget) for one in (plain, drafts)]
     assert limits == [(128, 32_768), (512, 16_384)]
     assert plain.stream_interval == drafts.stream_interval == 30
+
+
+DEEPSEEK = {
+    "source": "dstack DeepSeek-R1 benchmark",
+    "model": "DeepSeek-R1",
+    "engine": "vllm",
+    "engine_version": "2025-03",
+    "accelerator": "NVIDIA H200 SXM 141GB",
+    "num_accelerators": 8,
+    "parallelism": {"tp": 8},
+    "precision": {"compute": "fp8"},
+    "input_len": 3200,
+    "output_len": 800,
+    "arrivals": None,
+}
+
+
+def test_prompts_of_latent_attention_are_read_whole_by_engines_that_cut_others() -> None:
+    batching = mapped(**DEEPSEEK).scenario.serving.batching
+    assert (batching.policy, batching.token_budget, batching.max_sequences) == (None, 163_840, 256)
+    offline = {"kind": "offline_throughput", "concurrency": None, "num_requests": 64, "arrivals": None}
+    found = mapped(**DEEPSEEK | offline).scenario.serving.batching
+    assert (found.policy, found.token_budget, found.max_sequences) == (None, 32_768, 256)
+    llama = DEEPSEEK | {"model": "Llama-3.1-70B", "source": "x", "num_accelerators": 8}
+    cut = mapped(**llama).scenario.serving.batching
+    assert (cut.policy, cut.token_budget) == ("vllm-v1", 512)
+
+
+@pytest.mark.parametrize(("version", "expected"), [("0.6.3.dev116", ("vllm-v1", 512)), ("0.7.2", (None, 131_072))])
+def test_prompts_are_cut_on_rocm_until_december_2024(version: str, expected: tuple[str | None, int]) -> None:
+    llama = {"model": "Llama-3.1-405B", "source": "x", "accelerator": "AMD MI300X 192GB", "engine_version": version}
+    batching = mapped(**DEEPSEEK | llama).scenario.serving.batching
+    assert (batching.policy, batching.token_budget) == expected
+
+
+def test_the_first_server_of_the_pytorch_flow_captures_nothing() -> None:
+    found = mapped(**DEEPSEEK | {"engine": "trt-llm"})
+    assert found.stack == "tensorrt-llm-serve" and found.scenario.stack.graphs is None
+    assert found.scenario.serving.precision.kv == "bf16"
+    batching = found.scenario.serving.batching
+    assert (batching.token_budget, batching.max_sequences) == (16_384, 512)
+    built = {"kind": "offline_throughput", "concurrency": None, "num_requests": 64}
+    offline = mapped(**DEEPSEEK | {"engine": "trt-llm"} | built)
+    assert not offline.tuned and offline.scenario.stack.graphs == 2048
+    assert offline.scenario.serving.batching.max_sequences == 2048
