@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from simulator.cost.work import Stream
 from simulator.errors import InputError
+from simulator.model.ops import Loss
 from simulator.program import codes as d
 from simulator.program.lump import lump
 from simulator.program.maxplus import sweep
@@ -20,7 +22,7 @@ from simulator.training.memory import (
     static_memory,
 )
 from simulator.training.passes.program import build_program
-from simulator.training.vocabulary import together
+from simulator.training.vocabulary import cross_entropy, together
 from tests import jobs
 
 NAMES = ["vocab-1", "vocab-2", "interlaced"]
@@ -78,6 +80,22 @@ def test_what_makers_see(name: str, early: int) -> None:
     assert (costs.scores[0] > costs.scores_gradient[0]) == (early == 2)
     assert [costs.scores[0], costs.scores_gradient[0]] == [lump(way).ticks for way in once.alone[0][1][4:]]
     assert costs.barrier == max(piece.ticks for way in once.together for piece in way) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "fused", "more"),
+    [("vocab-1", True, 1), ("vocab-2", True, 1), ("interlaced", True, 1), ("1f1b", True, 0), ("vocab-2", False, 0)],
+)
+def test_no_kernel_fuses_a_loss_whose_rows_lie_on_several_ranks(name: str, fused: bool, more: int) -> None:
+    """Exponentials are scaled by the sums of the rank's part and, when those of all are known, once more."""
+    asked = scenario(name, software=jobs.stack(fused_norm_and_loss=fused))
+    asked_job, factor = arranged_job(asked), 1 if fused else 2
+    size = 4.0 * 1024 * 64_000
+    for loss, read, written in ((Loss(64_000), 2.5, 1.5), (Loss(64_000, backward=True), 1.0, 1.0)):
+        work = cross_entropy(asked_job, loss).work
+        assert isinstance(work, Stream)
+        assert work.read_bytes == (factor * read + more) * size
+        assert work.write_bytes == (factor * written + more) * size
 
 
 def test_collectives_by_hand() -> None:
