@@ -6,13 +6,16 @@ states and workspace.
 """
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator import fabric
 from simulator.cost import compile_device
 from simulator.errors import InfeasibleError
-from simulator.program.timing import Costs
+from simulator.program.schedule import Schedule
+from simulator.program.timing import Costs, time_schedule
 from simulator.specs import load_spec
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
@@ -30,10 +33,15 @@ from simulator.training.memory import (
     static_memory,
     working_memory,
 )
-from simulator.training.schedules import SIZES_ONLY, Pipeline, frugal, own_name
+from simulator.training.passes.step_time import step_ticks
+from simulator.training.schedules import AUTO, SIZES_ONLY, Pipeline, frugal, homes, named, own_name, searched
+
+Ints = NDArray[np.int64]
 
 NEAR = 0.001
 """Relative difference of makespans that says nothing: it is that of steps with all that runs beside passes."""
+SEARCHED = 3
+"""Orders of the list scheduler on a placement whose steps are priced."""
 TRIES = 3
 """Orders that are made at most before one that does not fit is taken."""
 
@@ -49,20 +57,67 @@ def arranged_job(scenario: Scenario) -> Job:
     if name in SIZES_ONLY or name.endswith(".csv"):
         return job
     capacity = float(scenario.cluster.node.accelerator.memory.capacity.value)
+    found = _within(scenario, job, name, capacity)
+    return found if name != AUTO or job.pp == 1 else _shortest(scenario, found, capacity)
+
+
+def _within(scenario: Scenario, job: Job, name: str, capacity: float) -> Job:
+    """The job with its schedule made of what passes last and keep, within what devices have room for."""
     lasting = priced(scenario, job)
-    room, kept, rest = np.inf, np.zeros(len(job.chunks)), np.zeros(len(job.chunks))
+    room, kept, rest = inf, np.zeros(len(job.chunks)), np.zeros(len(job.chunks))
     for tried in range(TRIES):
         costs, before = with_kept(lasting, largest(job)), (room, kept.sum(), rest.sum())
         room, kept = min(room, capacity - _beside(largest(job))), np.maximum(kept, costs.kept)
         rest = np.maximum(rest, costs.kept_for_weights)
         if tried and (peak_memory(job) <= capacity or (room, kept.sum(), rest.sum()) == before):
             break
-        costs = replace(costs, kept=kept, kept_for_weights=rest)
-        pipeline = Pipeline(
-            job.pp, job.vpp, job.microbatches, costs=costs, limit=room, near=NEAR, split=not job.per_pass
-        )
+        pipeline = _pipeline(job, replace(costs, kept=kept, kept_for_weights=rest), room)
         job = _arranged(job, name, pipeline)
     return job
+
+
+def _pipeline(job: Job, costs: Costs, room: float) -> Pipeline:
+    """What makers see of a job."""
+    return Pipeline(job.pp, job.vpp, job.microbatches, costs=costs, limit=room, near=NEAR, split=not job.per_pass)
+
+
+def _shortest(scenario: Scenario, found: Job, capacity: float) -> Job:
+    """The job with the shortest step of all that fit: of the order that was `found`, all orders with names, and the
+    best of those that the list scheduler makes on each placement of the chunks. Of steps about as short, the one that
+    needs least memory.
+
+    Passes alone are not the step: parameters that are gathered around them, gradients that are reduced behind them and
+    sums of tables that two stages hold are exposed to another extent under each order.
+    """
+    device, limit = compile_device(scenario.cluster.node.accelerator), inf
+    tried: list[tuple[int, float, Job]] = []
+    for place in homes(_pipeline(found, Costs.equal(len(found.chunks)), inf)):
+        network, orders = _orders(scenario, found, place, capacity)
+        for lasts, job in sorted(orders, key=lambda one: one[0]):
+            if lasts > limit or (need := peak_memory(job)) > capacity:
+                continue
+            tried.append((step_ticks(job, device, network), need, job))
+            limit = min(limit, tried[-1][0])  # no step is shorter than its passes
+    near = [one for one in tried if one[0] <= limit * (1 + NEAR)]
+    return min(near, key=lambda one: (one[1], one[0]))[2] if near else found
+
+
+def _orders(scenario: Scenario, found: Job, place: Ints, capacity: float) -> tuple[Network, list[tuple[int, Job]]]:
+    """The network of a job whose chunks lie on the ranks `place` (chunks,), and that job under each order, with the
+    ticks of its passes."""
+    bare = _pipeline(found, Costs.equal(len(found.chunks)), inf)
+    job = _ordered(found, frugal(bare, place))
+    network = _network(scenario, job)
+    costs = with_kept(durations(job, compile_device(scenario.cluster.node.accelerator), network), largest(job))
+    beside = [_beside_of(largest(job), rank) for rank in range(job.pp)]
+    wide, tight = (_pipeline(job, costs, capacity - other(beside)) for other in (min, max))
+    orders = [*named(wide, place), *searched(wide, place, SEARCHED)]
+    if wide.limit < float(costs.kept.sum()) * job.microbatches:  # else neither limits anything
+        orders += searched(tight, place, SEARCHED)
+    if job.home == found.home:
+        orders.append(found.schedule)
+    different = {(one.kind.tobytes(), one.stage.tobytes(), one.microbatch.tobytes()): one for one in orders}
+    return network, [(time_schedule(one, costs).makespan, _ordered(job, one)) for one in different.values()]
 
 
 def _arranged(job: Job, name: str, pipeline: Pipeline) -> Job:
@@ -74,6 +129,11 @@ def _arranged(job: Job, name: str, pipeline: Pipeline) -> Job:
     check_copies(schedule, job.zero)
     if job.per_pass:
         check_split(schedule)
+    return _ordered(job, schedule)
+
+
+def _ordered(job: Job, schedule: Schedule) -> Job:
+    """The job with another schedule."""
     home = tuple(schedule.rank_of_stage().tolist())
     sums = schedule.vocabulary_sums
     return replace(job, schedule=schedule, home=home, vocabulary_sums=sums, **in_flight(schedule))
@@ -81,14 +141,22 @@ def _arranged(job: Job, name: str, pipeline: Pipeline) -> Job:
 
 def _beside(job: Job) -> float:
     """Most bytes of a rank that are no kept activations."""
-    return max(sum(static_memory(job, stage).values()) + working_memory(job, stage) for stage in range(job.pp))
+    return max(_beside_of(job, rank) for rank in range(job.pp))
+
+
+def _beside_of(job: Job, rank: int) -> float:
+    """Bytes of a rank that are no kept activations."""
+    return sum(static_memory(job, rank).values()) + working_memory(job, rank)
 
 
 def priced(scenario: Scenario, job: Job) -> Costs:
     """What passes and sends of a job last on the cluster of its scenario."""
+    return durations(job, compile_device(scenario.cluster.node.accelerator), _network(scenario, job))
+
+
+def _network(scenario: Scenario, job: Job) -> Network:
     profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
-    network = Network(job, fabric.build(scenario.cluster), profile)
-    return durations(job, compile_device(scenario.cluster.node.accelerator), network)
+    return Network(job, fabric.build(scenario.cluster), profile)
 
 
 def with_kept(costs: Costs, job: Job) -> Costs:

@@ -5,7 +5,8 @@ A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and ke
 
 from simulator.training.schedules.aliases import own_name
 from simulator.training.schedules.asynchronous import pipedream_2bw
-from simulator.training.schedules.automatic import auto, frugal
+from simulator.training.schedules.automatic import NAME as AUTO
+from simulator.training.schedules.automatic import auto, frugal, homes, named, searched
 from simulator.training.schedules.base import SCHEDULES, ChunksError, Maker, Pipeline
 from simulator.training.schedules.building_block import v_min
 from simulator.training.schedules.files import read_schedule
@@ -20,6 +21,7 @@ from simulator.training.schedules.vocabulary import interlaced, vocab_1, vocab_2
 from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
 
 __all__ = [
+    "AUTO",
     "SCHEDULES",
     "SIZES_ONLY",
     "ChunksError",
@@ -35,12 +37,15 @@ __all__ = [
     "frugal",
     "gpipe",
     "hanayo",
+    "homes",
     "interlaced",
     "interleaved",
+    "named",
     "one_f_one_b",
     "own_name",
     "pipedream_2bw",
     "read_schedule",
+    "searched",
     "seq1f1b",
     "skippipe",
     "v_half",

@@ -5,7 +5,8 @@ placements that several chunks have, with different urgencies, patience and caps
 keeps the least that there is: one microbatch of every chunk of a rank. A limit below that no schedule meets.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -30,7 +31,11 @@ def auto(pipeline: Pipeline) -> Schedule:
     InfeasibleError where no order keeps so little.
     """
     costs, kept, found = pipeline.known_costs, float("inf"), list[tuple[float, int, Schedule]]()
-    for made in _candidates(pipeline):
+
+    def enough() -> float:
+        return min((lasts for _, lasts, _ in found), default=float("inf")) * (1 + pipeline.near)
+
+    for made in _candidates(pipeline, enough):
         if not _suits(made, pipeline):
             continue
         timing = time_schedule(made, costs)
@@ -38,12 +43,35 @@ def auto(pipeline: Pipeline) -> Schedule:
         kept = min(kept, peak)
         if peak <= pipeline.limit * (1 + ROUNDING):
             found.append((peak, timing.makespan, made))
-            enough = min(lasts for _, lasts, _ in found) * (1 + pipeline.near)
-            found = [one for one in found if one[1] <= enough]
+            found = [one for one in found if one[1] <= enough()]
     if not found:
         message = f"no schedule keeps {units.plain(pipeline.limit, 6)} or less: {units.plain(kept, 6)} is the least"
         raise InfeasibleError(f"{message} (one microbatch of each chunk of a rank)")
     return min(found, key=lambda one: one[:2])[2]
+
+
+def named(pipeline: Pipeline, home: Ints) -> Iterator[Schedule]:
+    """Orders with names that lie on the ranks `home` (stages,) and suit, whatever they keep."""
+    yield from (made for made in _named(pipeline) if _suits(made, pipeline) and _lies(made, home))
+
+
+def searched(pipeline: Pipeline, home: Ints, most: int) -> list[Schedule]:
+    """Orders of the list scheduler on the ranks `home` (stages,) within the limit, the shortest first and of equally
+    short ones the one that keeps least; so many at most, no two with the same time and memory."""
+    found = dict[tuple[int, float], Schedule]()
+
+    def enough() -> float:
+        return sorted(found)[most - 1][0] if len(found) >= most else float("inf")
+
+    for made in _listed(pipeline, home, enough):
+        timing = time_schedule(made, pipeline.known_costs)
+        if (peak := float(timing.peak.max())) <= pipeline.limit * (1 + ROUNDING):
+            found.setdefault((timing.makespan, peak), made)
+    return [found[key] for key in sorted(found)[:most]]
+
+
+def _lies(made: Schedule, home: Ints) -> bool:
+    return bool(np.array_equal(made.rank_of_stage(), home))
 
 
 def _suits(made: Schedule, pipeline: Pipeline) -> bool:
@@ -55,30 +83,42 @@ def _suits(made: Schedule, pipeline: Pipeline) -> bool:
     return plain and (pipeline.split or bool(np.isin(made.kind, (F, B)).all()))
 
 
-def frugal(pipeline: Pipeline) -> Schedule:
-    """The order that keeps the least that there is, one microbatch of each chunk of a rank, however long it takes."""
+def frugal(pipeline: Pipeline, home: Ints | None = None) -> Schedule:
+    """The order that keeps the least that there is, one microbatch of each chunk of a rank, however long it takes; on
+    the ranks `home` (stages,), in a loop unless given."""
     rules = Rules(np.ones(pipeline.stages, np.int64), split=pipeline.split)
-    made = arrange(loop_home(pipeline.ranks, pipeline.chunks), pipeline.microbatches, pipeline.known_costs, rules)
+    place = loop_home(pipeline.ranks, pipeline.chunks) if home is None else home
+    made = arrange(place, pipeline.microbatches, pipeline.known_costs, rules)
     assert made is not None  # caps alone never stop a rank
     return made
 
 
-def _candidates(pipeline: Pipeline) -> Iterator[Schedule]:
-    """Every order that is tried."""
+def _named(pipeline: Pipeline) -> Iterator[Schedule]:
+    """Orders with names."""
     for name in SCHEDULES.names():
         if name != NAME:
             try:
                 yield SCHEDULES.get(name)(pipeline)
             except InputError:  # it does not take these sizes
                 continue
-    for home in _homes(pipeline):
-        for rules in _rules(pipeline, home):
-            made = arrange(home, pipeline.microbatches, pipeline.known_costs, rules)
-            if made is not None:
-                yield made
 
 
-def _homes(pipeline: Pipeline) -> list[Ints]:
+def _candidates(pipeline: Pipeline, enough: Callable[[], float]) -> Iterator[Schedule]:
+    """Every order that is tried; of the list scheduler's those that take no longer than what is `enough` by then."""
+    yield from _named(pipeline)
+    for home in homes(pipeline):
+        yield from _listed(pipeline, home, enough)
+
+
+def _listed(pipeline: Pipeline, home: Ints, enough: Callable[[], float]) -> Iterator[Schedule]:
+    """Orders of the list scheduler, those that take longer than what is `enough` by then left out."""
+    for rules in _rules(pipeline, home):
+        made = arrange(home, pipeline.microbatches, pipeline.known_costs, replace(rules, until=enough()))
+        if made is not None:
+            yield made
+
+
+def homes(pipeline: Pipeline) -> list[Ints]:
     """Ranks of the stages: looped, and to and fro where that differs."""
     ranks, chunks = pipeline.ranks, pipeline.chunks
     return [loop_home(ranks, chunks)] + ([wave_home(ranks, chunks)] if chunks > 1 and ranks > 1 else [])
