@@ -17,7 +17,7 @@ from time import perf_counter
 from tests.fuzz import harness
 from tests.fuzz.kinds import KINDS
 
-BATCH = 100
+BATCH = 300
 """Inputs of one process."""
 PATIENCE = 1800
 """Seconds after which a batch is given up."""

@@ -17,6 +17,7 @@ CHEAP = ["training.global_batch=4", "training.sequence_length=512"]
 SMALL = b"""\
 extends: quickstart
 name: small
+model: {layers: 4}
 training: {global_batch: 4, sequence_length: 512}
 """
 SERVE = json.dumps({"extends": "serving/prefill-first-a100", "requests": {"count": 5}}).encode()

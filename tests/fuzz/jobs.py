@@ -68,7 +68,7 @@ def _fit(job: dict[str, Any], devices: int) -> None:
     training = job["training"]
     parallel = training["parallel"]
     parallel["tp"] = min(parallel["tp"], 4)
-    parallel["pp"] = min(parallel["pp"], devices // parallel["tp"])
+    parallel["pp"] = min(parallel.get("pp", 1), devices // parallel["tp"])
     each = training["micro_batch"] * devices // (parallel["tp"] * parallel["pp"])
     training["global_batch"] = each * min(max(training["global_batch"] // each, 1), 8)
     training.pop("tokens", None)

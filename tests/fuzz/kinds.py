@@ -5,7 +5,7 @@ from tests.fuzz.harness import Generator
 
 KINDS: dict[str, tuple[Generator, int]] = {
     "text": (mutations.text, 1),
-    "tree": (mutations.tree, 4),
+    "tree": (mutations.tree, 5),
     "training": (semantics.training, 2),
     "serving": (semantics.serving, 2),
     "jobs": (jobs.jobs, 1),
@@ -19,10 +19,10 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "commands": (commands.commands, 3),
     "baseline": (files.baseline, 1),
     "cache": (files.cache_, 1),
-    "result": (files.result, 2),
-    "trace": (files.trace, 2),
+    "result": (files.result, 4),
+    "trace": (files.trace, 4),
     "rows": (files.rows, 1),
-    "foreign": (files.foreign, 3),
-    "line": (operations.line, 3),
+    "foreign": (files.foreign, 4),
+    "line": (operations.line, 5),
 }
 """(generator, weight) of each kind."""

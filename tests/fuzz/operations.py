@@ -122,7 +122,7 @@ def line(random: Random) -> Input:
     if name in ("sweep", "plan", "check", "validate"):
         words += _bounded(name)
     if random.random() < 0.1:
-        random.shuffle(words[1:])
+        words[1:] = random.sample(words[1:], len(words) - 1)
     environment = {"MPLBACKEND": random.choice(("agg", "nonsense"))} if random.random() < 0.2 else {}
     return Input(words, FILES, environment=environment)
 

@@ -46,6 +46,10 @@ class Room(NamedTuple):
         """Names of its profiles."""
         return [name for name in names(self.kind) if self.holds(name)]
 
+    def has(self, name: str) -> bool:
+        """Whether a profile of that name is one of its; no other file is read."""
+        return name in names(self.kind) and self.holds(name)
+
 
 def profiles(name: str | None, *, width: int, colour: bool) -> str:
     """The page of all profiles, of one kind (`clusters`), or of one profile in full with its sources.
@@ -84,7 +88,7 @@ def _cells(room: Room, reference: str) -> tuple[str, ...]:
 
 def _in_full(name: str, colour: bool) -> Iterator[str]:
     """Every profile of that name; a name may stand for a node and for a cluster."""
-    found = [room for room in ROOMS.values() if name.removeprefix(f"{room.word}/") in room.names()]
+    found = [room for room in ROOMS.values() if room.has(name.removeprefix(f"{room.word}/"))]
     if not found and not Path(name).is_file():
         raise _unknown(name)
     for room in found or _rooms_of_file(name):

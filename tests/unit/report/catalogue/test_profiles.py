@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import InputError
+from simulator.report.catalogue import profiles as catalogue
 from simulator.report.catalogue.profiles import ROOMS, profiles
 from simulator.specs import names
 from simulator.specs.training import Stack
@@ -88,3 +89,19 @@ def test_a_broken_profile_does_not_hide_the_others(tmp_path: Path, monkeypatch: 
     assert "broken" in text
     assert "cannot be read" in " ".join(text.split())
     assert "gpt-1t" in text
+
+
+def test_one_profile_reads_no_stack_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All stacks were read for the page of a device, and again for a name that no profile has."""
+    asked: list[str] = []
+
+    def serves(name: str) -> bool:
+        asked.append(name)
+        return name == "vllm"
+
+    monkeypatch.setattr(catalogue, "_serves", serves)
+    assert "policy: vllm-v1" in show("stacks/vllm")
+    assert "memory" in show("accelerators/h100-sxm")
+    with pytest.raises(InputError, match="no profile `nowhere`"):
+        show("nowhere")
+    assert set(asked) == {"vllm"}
