@@ -61,6 +61,19 @@ FOUND = {
             b"]}\n",
         },
     ),
+    "a job beside others whose calls are all inside passes that run as one": Input(
+        ["run", "s.yaml", "--json", "-"],
+        {
+            "s.yaml": b"{version: 1, name: inside, cluster: {extends: clusters/mi300x-cluster, nodes: 4, network: "
+            b"{kind: tree, rail_optimised: false, levels: [{name: leaf, nodes: 2, oversubscription: 8}, {name: spine, "
+            b"nodes: 4}]}}, jobs: [{name: served, model: models/llama-3-8b, stack: vllm, nodes: 2, placement: spread, "
+            b"serving: {pools: [{name: a, role: prefill, parallel: {tp: 8}}, {name: b, role: decode, parallel: {tp: "
+            b"8}}]}, requests: {arrivals: {at_once: true}, lengths: {prompt: {fixed: 500}, output: {fixed: 3}}, "
+            b"count: 3}}, {name: trained, model: {extends: models/llama-3-8b, layers: 2}, stack: megatron-deepspeed, nodes: "
+            b"2, repeat: true, training: {global_batch: 32, micro_batch: 2, sequence_length: 512, zeroth_order: "
+            b"{passes: 5}}}]}"
+        },
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},

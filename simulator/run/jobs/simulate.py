@@ -1,6 +1,6 @@
 """Several jobs on one cluster: each alone in its place, then all on one site, and what became of each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -124,16 +124,19 @@ class Together:
         links = np.unique(np.concatenate([np.zeros(0, np.int64), *needed.values()]))
         self.tally = {link: Tally() for link, names in self.met.items() if len(set(names)) > 1}
         self.load = self.site.clock.record(sorted({*links.tolist(), *self.met}), INTERVALS, self._count)
-        if not len(links):
-            return
-        touched = np.array([any(link in user.met for user in others) for link in links.tolist()])
-        first_rows = [self.site.fabric.capacity[links], np.where(touched, np.arange(1.0, len(links) + 1), 0.0)]
-        rows = (row for trainer in meeting.values() for row in trainer.traffic.rows(links))
-        _, first, number = np.unique(marks(chain(first_rows, rows), len(links)), return_index=True, return_inverse=True)
-        self.alike = dict(zip(links.tolist(), links[first[number.reshape(-1)]].tolist(), strict=True))
+        if len(links):
+            self.alike = self._stand_in(links, meeting.values(), others)
         for name, own in needed.items():
             kept = np.unique(np.array([self.alike[link] for link in own.tolist()], np.int64))
             meeting[name].bind(kept, self.load)
+
+    def _stand_in(self, links: Ints, meeting: Iterable[Trainer], others: list[User]) -> dict[int, int]:
+        """For each of some links the first of those that all trainings load alike."""
+        touched = np.array([any(link in user.met for user in others) for link in links.tolist()])
+        first_rows = [self.site.fabric.capacity[links], np.where(touched, np.arange(1.0, len(links) + 1), 0.0)]
+        rows = (row for trainer in meeting for row in trainer.traffic.rows(links))
+        _, first, number = np.unique(marks(chain(first_rows, rows), len(links)), return_index=True, return_inverse=True)
+        return dict(zip(links.tolist(), links[first[number.reshape(-1)]].tolist(), strict=True))
 
     def _count(self, link: int, span: Span) -> None:
         """An interval of a link is over."""
