@@ -7,6 +7,7 @@ communication; the rest, and the time after the last operation, is bubble.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,9 @@ Floats = NDArray[np.float64]
 NOTABLE = 0.01
 """Relative difference of merged price lists from which folding by tiers is worth a warning."""
 
+TIE = 1_000
+"""Ticks between two ends that may be rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -81,9 +85,9 @@ class Run:
 
 def gather(run: Run) -> Result:
     """The Result of a run."""
-    classes = _device_classes(run)
+    classes, ready = _device_classes(run), _ready(run)
     breakdown = tuple(
-        _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
+        _breakdown(run, ready, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
     held = run.fullest or run.job
     shapes = shapes_of(held)
@@ -216,22 +220,25 @@ def _operations(run: Run, chain: int, rank: int, lane: str) -> slice:
     return run.program.lane(chain * run.job.pp + rank, lane)
 
 
-def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
+def _breakdown(run: Run, ready: "Ready", chain: int, rank: int) -> dict[str, float]:
     """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
     end = run.timeline.end[part]
     ticks = busy(run.program, run.timeline, part, run.job.slowest)
-    _gaps(run, chain, part, _operations(run, chain, rank, "data"), ticks)
+    _gaps(run, ready, chain, part, _operations(run, chain, rank, "data"), ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
     return {name: units.to_seconds(value) for name, value in ticks.items()}
 
 
-def _gaps(run: Run, chain: int, part: slice, data: slice, ticks: dict[str, int]) -> None:
+def _gaps(run: Run, ready: "Ready", chain: int, part: slice, data: slice, ticks: dict[str, int]) -> None:
     """Time between the operations `part` by what ended the wait; `data` are those of the data lane beside them."""
     start, end = run.timeline.start[part], run.timeline.end[part]
     before = np.concatenate([[0], end[:-1]])
     waited = np.flatnonzero(start > before)
-    gap, cause, columns = (start - before)[waited], _causes(run, part.start + waited), run.program.columns
+    cause, columns = _causes(run, part.start + waited), run.program.columns
+    stages = (start - ready.peers[part])[waited] * ready.meets[part][waited]
+    gap = (start - before)[waited] - stages
+    ticks["bubble"] += int(stages.sum())
     contents, place = np.unique(columns.content[cause], return_inverse=True)
     alone = np.array([run.program.contents[each].communicates for each in contents.tolist()], np.bool_)
     communicates = alone[place] & (cause >= 0)
@@ -250,7 +257,7 @@ def _gaps(run: Run, chain: int, part: slice, data: slice, ticks: dict[str, int])
         known = np.where(host, gap, known)
         ticks[name] += int(gap[host].sum())
     if run.classes.rendezvous[chain] >= 0 and _uneven(run):
-        late = _late(run, part.start + waited, cause, before[waited], data)
+        late = _late(ready, part.start + waited, cause, before[waited], data)
         ticks[STRAGGLER] = int(late.sum())
         own = communicates & ~sends
         known, gap = np.where(own, gap - late, known), gap - late
@@ -267,36 +274,63 @@ def _uneven(run: Run) -> bool:
     return run.job.batch is not None or (factors is not None and bool((factors != 1.0).any()))
 
 
-def _late(run: Run, operations: Ints, cause: Ints, since: Ints, data: slice) -> Ints:
+def _late(ready: "Ready", operations: Ints, cause: Ints, since: Ints, data: slice) -> Ints:
     """Ticks before each of some operations, whose lane is free `since`, in which only slower peers are waited for: by
-    the operation itself where it meets them, or by a collective of the data lane that it comes after."""
-    timeline, meets = run.timeline, run.program.tape.rendezvous
-    start = timeline.start[operations]
-    ready = np.where(cause >= 0, np.maximum(since, timeline.end[cause]), since)
-    own = np.where(meets[operations] >= 0, start - ready, 0)
-    beside = (cause >= data.start) & (cause < data.stop) & (meets[cause] >= 0)
-    first, last = timeline.start[data], timeline.end[data]
+    the operation itself where it meets them, or by the collectives up to the one of the data lane that it comes after,
+    from when the lane is free and what each comes after has ended."""
+    own = ready.peers[operations] - ready.own[operations]
+    beside = (cause >= data.start) & (cause < data.stop) & ready.meets[cause]
+    if not beside.any():
+        return own
+    first, last = ready.own[data], ready.peers[data]
     done = np.concatenate([[0], np.cumsum(last - first)])
 
-    def busy(until: Ints) -> Ints:
-        """Ticks that the data lane has worked by then."""
+    def waited(until: Ints) -> Ints:
+        """Ticks that the data lane has waited for peers by then."""
         begun = np.searchsorted(first, until, side="right")
         over = np.maximum(np.append(last, 0)[begun - 1] - until, 0) * (begun > 0)
         found: Ints = done[begun] - over
         return found
 
-    idle = start - since - (busy(start) - busy(since)) if len(first) else 0 * start
-    return np.where(own > 0, own, np.where(beside, idle, 0))
+    return np.where(own > 0, own, np.where(beside, waited(ready.own[operations]) - waited(since), 0))
+
+
+class Ready(NamedTuple):
+    """When operations could begin; shape (n,) each."""
+
+    own: Ints
+    """When the lane is free and what it comes after has ended."""
+    peers: Ints
+    """The same of the last one that it meets on its stage; what begins later waits for other stages."""
+    meets: NDArray[np.bool_]
+    """Whether it meets any."""
+
+
+def _ready(run: Run) -> Ready:
+    tape, end = run.program.tape, run.timeline.end
+    free = np.append(0, end[:-1])
+    free[tape.lane_start[:-1][np.diff(tape.lane_start) > 0]] = 0
+    edges = tape.after_start
+    latest = np.maximum.reduceat(np.append(end[tape.after], 0), edges[:-1])
+    own = np.maximum(free, np.where(edges[1:] > edges[:-1], latest, 0))
+    meets, peers = tape.rendezvous >= 0, own.copy()
+    stage = run.program.device(np.flatnonzero(meets)) % run.job.pp
+    _, group = np.unique(tape.rendezvous[meets] * run.job.pp + stage, return_inverse=True)
+    last = np.zeros(len(group), np.int64)
+    np.maximum.at(last, group, own[meets])
+    peers[meets] = last[group]
+    return Ready(own, peers, meets)
 
 
 def _causes(run: Run, operations: Ints) -> Ints:
-    """Of what each operation comes after, the one that ended last; -1 where there is none."""
+    """Of what each operation comes after, the one that ended last, the first of those that rounding alone tells apart;
+    -1 where there is none."""
     tape, ended = run.program.tape, run.timeline.end
     first, stop = tape.after_start[operations], tape.after_start[operations + 1]
     found = np.append(tape.after, -1)[np.where(stop > first, first, -1)]
     for i in np.flatnonzero(stop - first > 1).tolist():
         several = tape.after[first[i] : stop[i]]
-        found[i] = several[np.argmax(ended[several])]
+        found[i] = several[np.argmax(ended[several] >= ended[several].max() - TIE)]
     return found
 
 

@@ -7,7 +7,8 @@ executed. The step that is shown is the one of median time, of an even number th
 Without a pipeline a device has one factor a step, and of devices that pay the same prices the slowest decides: the
 others are ready earlier whenever they meet. One of each class is then enough to time a step. Only to show where the
 time of the others goes they are run apart, if they are not too many. Where operations share links each counts, as it
-sends when it is ready.
+sends when it is ready; where collectives share multiprocessors with computation each counts too, unless they are many,
+as a collective goes at the pace of the peer that computes beside it.
 """
 
 from collections.abc import Callable
@@ -107,8 +108,10 @@ def perturbed(
         timed = shown = lower(own)
     else:
         timed = shown = lower(None)
-        if _work(timed, int(own.max(initial=0)) + 1) <= MOST_SHOWN:
+        work = _work(timed, int(own.max(initial=0)) + 1)
+        if work <= MOST_SHOWN:
             shown = lower(own)
+            timed = shown if _shares(timed.program) and work * pace.shape[2] <= MOST_SHOWN else timed
         else:
             said.append("replicas that pay the same are shown together, at the pace of the slowest of them")
     timed = timed if on_links is None else Lowered(timed.classes, on_links(timed))

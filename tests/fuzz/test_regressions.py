@@ -69,8 +69,8 @@ FOUND = {
             b"nodes: 4}]}}, jobs: [{name: served, model: models/llama-3-8b, stack: vllm, nodes: 2, placement: spread, "
             b"serving: {pools: [{name: a, role: prefill, parallel: {tp: 8}}, {name: b, role: decode, parallel: {tp: "
             b"8}}]}, requests: {arrivals: {at_once: true}, lengths: {prompt: {fixed: 500}, output: {fixed: 3}}, "
-            b"count: 3}}, {name: trained, model: {extends: models/llama-3-8b, layers: 2}, stack: megatron-deepspeed, nodes: "
-            b"2, repeat: true, training: {global_batch: 32, micro_batch: 2, sequence_length: 512, zeroth_order: "
+            b"count: 3}}, {name: trained, model: {extends: models/llama-3-8b, layers: 2}, stack: megatron-deepspeed, "
+            b"nodes: 2, repeat: true, training: {global_batch: 32, micro_batch: 2, sequence_length: 512, zeroth_order: "
             b"{passes: 5}}}]}"
         },
     ),
@@ -121,6 +121,72 @@ def _step(**training: Any) -> dict[str, Any]:
         "stack": "nemo",
         "training": {"global_batch": 16, "micro_batch": 2, "sequence_length": 1024, **training},
     }
+
+
+_SMALL_EXPERTS = {"extends": "models/deepseek-v3", "layers": 4, "hidden": 1024, "experts": 16, "expert_groups": 4}
+_UNFOLDED: dict[str, dict[str, Any]] = {
+    "gradients of a tied embedding meet on another stage": {
+        "cluster": {"extends": "clusters/generic-h100", "nodes": 1},
+        "model": _SMALL_EXPERTS,
+        "stack": "fsdp",
+        "training": {
+            "global_batch": 16,
+            "micro_batch": 4,
+            "sequence_length": 1024,
+            "parallel": {"tp": 2, "pp": 2, "zero": 1, "ep": 2},
+            "precision": "fp8",
+            "noise": {"jitter": 0.05},
+        },
+        "seed": 4,
+    },
+    "of causes that end together one is named": {
+        "cluster": {"extends": "clusters/generic-h100", "nodes": 1},
+        "model": "models/llama-3.2-1b",
+        "stack": "deepspeed",
+        "training": {
+            "global_batch": 8,
+            "micro_batch": 1,
+            "sequence_length": 4096,
+            "parallel": {"pp": 2, "zero": 3, "vpp": 2},
+            "schedule": "breadth-first",
+        },
+    },
+    "two copies of a stage are no peers that are late": {
+        "cluster": {"extends": "clusters/ascend-910b", "nodes": 1},
+        "model": {"extends": "models/mamba-2-1.3b", "layers": 8},
+        "stack": "fsdp2",
+        "training": {
+            "global_batch": 16,
+            "micro_batch": 4,
+            "sequence_length": 512,
+            "parallel": {"pp": 4, "cp": 2, "zero": 1, "cp_kind": "all-gather"},
+            "schedule": "chimera",
+            "recompute": "selective",
+            "documents": {"lognormal": [200, 1.0], "high": 512},
+            "batching": {"policy": "bucket", "buckets": [64, 256], "tokens": 4096, "synchronous": True},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("name", _UNFOLDED)
+def test_where_a_step_goes_is_the_same_unfolded(name: str, tmp_path: Path) -> None:
+    """What another stage holds up was called communication where equal chains were one, and lateness of peers where
+    they were apart."""
+    text = {"s.yaml": json.dumps({"version": 1, "name": "folded", **_UNFOLDED[name]}).encode()}
+    words = ["run", "s.yaml", "--json", "-"]
+    found = fault(Input(words, text, lambda answer: apart(answer, answered([*words, "--no-fold"]))), tmp_path)
+    assert found is None
+
+
+def test_the_step_that_is_shown_is_the_one_that_is_timed(tmp_path: Path) -> None:
+    """Replicas of different pace, whose collectives take multiprocessors from what is computed beside them, were timed
+    as the slowest of them alone: parts of the step summed to 0.4 % more than it."""
+    document = _step(parallel={"tp": 2}, noise={"jitter": 0.05}, global_batch=8, micro_batch=1, recompute="selective")
+    document |= {"cluster": {"extends": "clusters/gaudi2-cluster", "nodes": 1}, "model": "models/gpt2-355m", "seed": 3}
+    text = {"s.yaml": json.dumps(document).encode()}
+    words = ["run", "s.yaml", "--json", "-"]
+    assert fault(Input(words, text, lambda answer: training_faults(json.loads(answer.out), document)), tmp_path) is None
 
 
 def test_chains_that_share_links_with_a_straggler_are_folded_apart(tmp_path: Path) -> None:
