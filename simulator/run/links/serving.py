@@ -7,9 +7,9 @@ that time. Where every user has its links for itself the peak says what is asked
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from simulator.axes import PP
 from simulator.collectives import Plan
 from simulator.collectives.link_range import LinkRange
 from simulator.fabric import Fabric
+from simulator.fabric.pairs import Pairs
 from simulator.results.result import LinkLoad, Service
 from simulator.results.serving.service import span
 from simulator.run.served.rows import logs_of
@@ -39,10 +40,8 @@ Floats = NDArray[np.float64]
 
 MOVED = "kv transfer"
 """Name of the operation that moves caches."""
-
-
-Carried = NewType("Carried", dict[tuple[int, str, tuple[tuple[int, ...], ...], float], LinkRange])
-"""Bytes that each link carries of a collective: by library, operation, groups and size."""
+FEW = 64
+"""Rows of a flow up to which they are looked at one by one, which takes less time than as arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +67,8 @@ class Flow:
 
     def knots(self) -> Floats:
         """The size of the message that stands for each, (k,)."""
+        if len(self.size) < FEW:
+            return np.array([knot(size) for size in self.size.tolist()])
         sizes, place = np.unique(self.size, return_inverse=True)
         return np.array([knot(size) for size in sizes.tolist()])[place.reshape(-1)]
 
@@ -148,7 +149,7 @@ def _moved(run: "ServingRun", runs: Library) -> Iterator[Flow]:
 
 
 def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, shared: bool) -> Iterator[LinkLoad]:
-    fabric, known = runs.fabric, Carried({})
+    fabric, known = runs.fabric, _Carried(runs.fabric)
     loads = [(load, load.plan.carried(load.weights)) for load in _loads(flows, fabric)]
     total = np.zeros(len(fabric.capacity))
     for _, carried in loads:
@@ -188,7 +189,7 @@ def _loads(flows: list[Flow], fabric: Fabric) -> Iterator[Load]:
     for flow in flows:
         knots, sent = flow.knots(), flow.size * flow.runs
         within = len({fabric.numbering.node_of(rank) for rank in flow.groups[0]}) == 1
-        for size in np.unique(knots[sent > 0]).tolist():
+        for size in _distinct(knots[sent > 0]):
             share = float(sent[knots == size].sum()) / size
             found[flow.operation, len(flow.groups[0]), within, id(flow.library), size].append((flow, share))
     for (operation, *_, size), members in found.items():
@@ -202,6 +203,12 @@ def _loads(flows: list[Flow], fabric: Fabric) -> Iterator[Load]:
         yield Load(plan, np.array(list(weights.values())), tuple(map(tuple, owners.values())))
 
 
+def _distinct(values: Floats) -> list[float]:
+    """Each value once, rising."""
+    found: list[float] = sorted(set(values.tolist())) if len(values) < FEW else np.unique(values).tolist()
+    return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _On:
     """What a flow puts on one link."""
@@ -211,16 +218,48 @@ class _On:
     """Bytes of each row."""
 
 
-def _bytes_on(link: int, flow: Flow, known: Carried) -> Floats:
+class _Carried:
+    """Bytes that links carry of one run of a flow's operation."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        """None was asked for."""
+        self._pairs = Pairs(fabric)
+        self._known: dict[Hashable, LinkRange] = {}
+        """By library, operation, groups and size."""
+        self._alike: dict[Hashable, tuple[float, ...] | None] = {}
+        """Of one device sending to one other, along the way, by what ways have in common; None where it goes ways of
+        its own."""
+
+    def on(self, link: int, flow: Flow, size: float) -> float:
+        """Bytes on a link."""
+        if flow.operation != "send" or len(flow.groups) > 1:
+            return self._planned(flow, size).at(link)
+        links, kind = self._pairs.way(*flow.groups[0])
+        asked = id(flow.library), size, kind
+        if asked not in self._alike:
+            carried = self._planned(flow, size)
+            used = (carried.values.nonzero()[0] + carried.first).tolist()
+            self._alike[asked] = tuple(map(carried.at, links)) if set(used) == set(links) else None
+        along = self._alike[asked]
+        if along is None:
+            return self._planned(flow, size).at(link)
+        return along[links.index(link)] if link in links else 0.0
+
+    def _planned(self, flow: Flow, size: float) -> LinkRange:
+        """Those of all links."""
+        asked = id(flow.library), flow.operation, flow.groups, size
+        if asked not in self._known:
+            plan = flow.library.plan(flow.operation, flow.groups, size)
+            self._known[asked] = plan.carried(np.ones(len(flow.groups)))
+        return self._known[asked]
+
+
+def _bytes_on(link: int, flow: Flow, known: _Carried) -> Floats:
     """Bytes that each row of a flow puts on a link."""
     knots, sent = flow.knots(), np.zeros(len(flow.size))
-    for size in np.unique(knots[flow.size > 0]).tolist():
+    for size in _distinct(knots[flow.size > 0]):
         chosen = knots == size
-        asked = id(flow.library), flow.operation, flow.groups, size
-        if asked not in known:
-            plan = flow.library.plan(flow.operation, flow.groups, size)
-            known[asked] = plan.carried(np.ones(len(flow.groups)))
-        sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (known[asked].at(link) / size)
+        sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (known.on(link, flow, size) / size)
     return sent
 
 

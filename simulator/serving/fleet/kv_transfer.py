@@ -21,6 +21,7 @@ from simulator.engine.agenda import Agenda, Running
 from simulator.engine.tape import Activity, Use
 from simulator.engine.wires import Wires
 from simulator.fabric import Fabric
+from simulator.fabric.pairs import Pairs
 from simulator.serving.fleet.detours import detour, together
 from simulator.serving.fleet.router import Choice, Router
 from simulator.serving.replica.ledger import Ledger, cached_tokens
@@ -121,6 +122,10 @@ class KvTransfer:
     """Requests whose cache is on its way, or for which room is taken."""
     resumed: dict[int, int] = field(default_factory=dict)
     """When requests that began again after their first token got the last one."""
+    _pairs: Pairs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pairs = Pairs(self.fabric)
 
     def early(self, request: int, source: Replica, begin: int, end: int) -> None:
         """The last iteration of a prompt runs from `begin`, now, to `end`: let its layers leave one by one.
@@ -379,19 +384,10 @@ class KvTransfer:
     def _measured(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Route:
         """The route of equal shares from every source device to the target devices that hold the same part. One device
         to one other is like any two with as good links between them."""
-        pairs, fabric = pairs_of(sources, targets), self.fabric
+        pairs = pairs_of(sources, targets)
         if len(pairs) > 1:
             return self._planned(pairs)
-        (source, target), *_ = pairs
-        way = [link for link in fabric.paths([source], [target]).T.ravel().tolist() if link >= 0]
-        links = list(dict.fromkeys(way))
-        kind = (
-            fabric.numbering.kind_of(source),
-            fabric.numbering.kind_of(target),
-            tuple(map(links.index, way)),
-            tuple(map(fabric.block_of, links)),
-            *(tuple(column[links].tolist()) for column in (fabric.capacity, fabric.rated, fabric.latency)),
-        )
+        links, kind = self._pairs.way(*pairs[0])
         if kind not in self._alike:
             route = self._planned(pairs)
             if {use.resource for use in route.uses} != set(links):  # a library that goes ways of its own

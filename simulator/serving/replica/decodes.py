@@ -195,5 +195,5 @@ class Decodes:
         """Blocks that were taken before each of the next `count` iterations since the first began."""
         counts = np.array(self.counts, np.int64)
         found = np.zeros(count, np.int64)
-        np.cumsum(counts[(-self.iteration - np.arange(count - 1)) % len(counts)], out=found[1:])
+        counts[(-self.iteration - np.arange(count - 1)) % len(counts)].cumsum(out=found[1:])
         return found

@@ -317,11 +317,14 @@ class Lockstep:
         if batch.replica.record.silent:
             return None
         first, count = self._since[seat], batch.stretch.count
-        rows = np.array(self.log[first * COLUMNS : (first + count) * COLUMNS], np.int64).reshape(-1, COLUMNS)
-        own = self._first[seat] + growth * np.arange(count)
+        stay = np.empty((count, 1 + COLUMNS), np.int64)
+        stay[:, 1:] = np.frombuffer(self.log[first * COLUMNS : (first + count) * COLUMNS], np.int64).reshape(
+            -1, COLUMNS
+        )
+        stay[:, 0] = self._first[seat] + growth * np.arange(count)
         if batch.stretch.more is not None:
-            own += batch.stretch.more[:count]
-        return np.column_stack([own, rows])
+            stay[:, 0] += batch.stretch.more[:count]
+        return stay
 
     def stop(self) -> None:
         """All members have lost what they had: the present iteration is not finished."""

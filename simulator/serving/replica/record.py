@@ -102,23 +102,26 @@ class Record:
     def note_stay(self, batch: "Batch", stay: Ints) -> None:
         """Write down iterations of decodes in step with others that are over, each (ticks of own work, begin, end,
         planned ticks, ticks of the longest, rows of all, those that gave a token, ticks of sending, saved ones)."""
-        own, begin, end, planned, longest, rows, sampled, sent, saved = stay.T
+        own, begin, end, _, longest, *_ = stay.T
+        planned, _, _, _, sent, saved = stay[:, 3:].sum(axis=0).tolist()
         work, decodes, count = batch.work, batch.decodes, len(stay)
-        n, each = decodes.n, np.zeros((count, COLUMNS), np.int64)
-        each[:, 0], each[:, 1], each[:, 2], each[:, 4] = begin, 1, end - begin, n
-        each[:, 7] = decodes.context + decodes.later(count)
-        each[:, 8], each[:, 9] = work.used + decodes.taken(count), work.queued
+        n, each = decodes.n, np.empty((count, COLUMNS), np.int64)
+        each[:] = 0, 1, 0, 0, n, 0, 0, decodes.context, work.used, work.queued, 0
+        each[:, 0] = begin
+        np.subtract(end, begin, out=each[:, 2])
+        each[:, 7] += decodes.later(count)
+        each[:, 8] += decodes.taken(count)
         self.drafted += (count - 1) * work.drafts
         self._write(each)
         _append(self.waits, longest - own)
-        _append(self.shared_rows, np.column_stack([rows, sampled]))
-        self.exchanged += int(sent.sum())
-        self.saved += int(saved.sum())
-        self.stalled += int((end - begin - planned).sum())
+        _append(self.shared_rows, stay[:, 5:7])
+        self.exchanged += sent
+        self.saved += saved
+        self.stalled += int(each[:, 2].sum()) - planned
         self.busy += int(end[-1] - begin[0])
         self._gaps(decodes, int(end[0]))
-        _append(self.gap_ticks, np.diff(end))
-        _append(self.gap_counts, np.full(count - 1, n))
+        _append(self.gap_ticks, end[1:] - end[:-1])
+        self.gap_counts.extend(array("q", (n,)) * (count - 1))
         if len(self.log) >= self.most:
             self.hand_over()
 
@@ -126,7 +129,7 @@ class Record:
         """Add rows whose gaps are noted."""
         before = len(self.log) // COLUMNS
         _append(self.log, rows)
-        self.apart.extend(range(before, before + len(rows)))
+        _append(self.apart, np.arange(before, before + len(rows)))
 
     def gaps_apart(self, decodes: "Decodes", end: int) -> None:
         """Tokens of all members came out at `end`, and the gaps of the last row are not what it says."""

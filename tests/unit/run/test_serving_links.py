@@ -1,15 +1,25 @@
 """What links carried while requests were served: bytes by operation, whose they are, and the peak."""
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
+from simulator import fabric
+from simulator.collectives import Plan
+from simulator.random import stream
 from simulator.results import Result
+from simulator.run.links.serving import Flow, _Carried
 from simulator.run.serve import run_serving
 from simulator.run.service import gather
 from simulator.serving.costs.iteration import StageCost
+from simulator.serving.costs.sends import Library
 from simulator.serving.fleet.system import resolve
-from simulator.specs import load_scenario
+from simulator.specs import load_scenario, load_spec
+from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.serving import ServingStack
 
 HIDDEN, LAYERS = 8192, 80
 FILE = "scenarios/serving/disaggregated-70b-h100.yaml"
@@ -102,3 +112,30 @@ def test_links_that_nobody_shares_show_what_they_are_asked_for() -> None:
     alone, shared = (gather(run_serving(loaded.spec, share_links=shared)) for shared in (False, True))  # type: ignore[arg-type]
     assert max(load.peak / load.capacity for load in alone.links) > 1.02
     assert max(load.peak / load.capacity for load in shared.links) == 1.0
+
+
+def test_caches_between_single_devices_are_planned_once_for_ways_that_are_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has the bytes of its own plan all the same."""
+    network = fabric.build(load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 40}))
+    library = Library(load_spec(ServingStack, "sglang"), network, load_spec(CollectiveProfile, "nccl-h100"))
+    random, none = stream(1, "pairs"), np.zeros(0, np.int64)
+    pairs = [tuple(random.choice(320, 2, replace=False).tolist()) for _ in range(60)]
+    flows = [
+        Flow("kv transfer", "send", 0, (pair,), np.array([1e6]), np.ones(1), none, none, library) for pair in pairs
+    ]
+    expected = [library.plan("send", flow.groups, 2.0**20).carried(np.ones(1)) for flow in flows]
+    planned: list[int] = []
+    plan = Library.plan
+
+    def counted(self: Library, *given: Any) -> Plan:
+        planned.append(1)
+        return plan(self, *given)
+
+    monkeypatch.setattr(Library, "plan", counted)
+    known = _Carried(network)
+    for flow, own in zip(flows, expected, strict=True):
+        for link in (*network.route(*flow.groups[0]), 0, network.first_outer):
+            assert known.on(link, flow, 2.0**20) == own.at(link)
+    assert len(planned) < 10
