@@ -19,7 +19,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from benchmarks import intervals, unseen
+from benchmarks import held_up, intervals, unseen
 from benchmarks.left_out import refitted
 from benchmarks.left_out import unseen as unseen_errors
 from simulator.calibration.stacks.held_out import scale
@@ -102,6 +102,7 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
         "",
         *(f"- {name}: {value:.2f}" for name, value in rankings(done).items() if value is not None),
         "",
+        *held_up.lines(done),
         *unseen.lines(outcomes),
         f"Peak memory of the {len(memory)} rows that state it: mean error {100 * kept.mean:.1f} %,",
         f"signed {100 * kept.signed:+.1f} %; {sum(not o.feasible for o in outcomes)} rows that ran are",
