@@ -31,10 +31,12 @@ def plain(uses: Sequence[Sequence[Use]]) -> bool:
             other, rate, weight = mine[1]
             if other == first or rate * flows != most * weight or weight == inf:
                 return False
-        elif len(mine) > 2 and (
-            len({use[0] for use in mine}) < len(mine) or not even((mine,)) or inf in {use[2] for use in mine}
-        ):
-            return False
+        elif len(mine) > 2:
+            for _, rate, weight in mine:
+                if rate * flows != most * weight or weight == inf:
+                    return False
+            if len({use[0] for use in mine}) < len(mine):
+                return False
     return True
 
 
@@ -96,17 +98,14 @@ def fill(uses: Sequence[Sequence[Use]], capacity: Mapping[int, float]) -> list[f
 
 def _resources(uses: Sequence[Sequence[Use]]) -> tuple[dict[int, float], dict[int, list[tuple[int, float]]]]:
     """The flows on each resource, and (activity, flows) of its users."""
-    flows: dict[int, float] = {}
     users: dict[int, list[tuple[int, float]]] = {}
     for activity, mine in enumerate(uses):
         for resource, _, weight in mine:
             if resource in users:
-                flows[resource] += weight
                 users[resource].append((activity, weight))
             else:
-                flows[resource] = weight
                 users[resource] = [(activity, weight)]
-    return flows, users
+    return {resource: sum([weight for _, weight in own]) for resource, own in users.items()}, users
 
 
 def _level(left: float, flows: float) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulator.specs import scenario
 from simulator.specs.files.shape import Kind, fields
 
 if TYPE_CHECKING:
@@ -32,7 +31,9 @@ class Root:
             alone = self.workflows and "stages" in known  # no other kind has stages
             if alone or (known.keys() <= fields(kind).keys() and "stages" not in known):
                 return kind
-        return scenario.AnyRun if self.workflows else scenario.AnyScenario
+        from simulator.specs.scenario import AnyRun, AnyScenario
+
+        return AnyRun if self.workflows else AnyScenario
 
 
 SCENARIOS = Root(("scenarios",), workflows=False)
@@ -47,9 +48,11 @@ def chosen(sections: Mapping[str, Any]) -> "type[AnyRun]":
         from simulator.specs.workflow import Workflow
 
         return Workflow
+    from simulator.specs.scenario import JobsScenario, Scenario, ServingScenario
+
     if "jobs" in sections:
-        return scenario.JobsScenario
-    return scenario.ServingScenario if serves(sections) else scenario.Scenario
+        return JobsScenario
+    return ServingScenario if serves(sections) else Scenario
 
 
 def serves(sections: Mapping[str, Any]) -> bool:
