@@ -67,6 +67,11 @@ class _Option:
     rows: Ints
     occupied: Occupied
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """What rules may call it: the algorithm, and the algorithm under its protocol."""
+        return self.algorithm, f"{self.algorithm}/{self.protocol}"
+
     def run(self, fabric: Fabric, known: "_Known", groups: int | None = None) -> Choice:
         """The choice for the first of the groups, or for all."""
         key = id(self.phases), id(self.groups), groups
@@ -217,12 +222,18 @@ def _kin(algorithm: str, profile: CollectiveProfile) -> str:
 # ---- by the library's own tables ---------------------------------------------------------------------------------
 
 
-def ruled(operation: str, nodes: int, size_bytes: float, profile: CollectiveProfile, able: Collection[str]) -> str:
-    """Of these algorithms that which a published rule of the library takes on so many nodes; empty where none does."""
+def ruled(
+    operation: str, members: int, nodes: int, size_bytes: float, profile: CollectiveProfile, able: Collection[str]
+) -> str:
+    """Of these algorithms (`ring`, `ring/LL128`) that which a published rule of a library takes; empty where none does.
+
+    The group has so many members on so many nodes.
+    """
     numbers = {"any", "other" if nodes & (nodes - 1) else "power_of_two", "several" if nodes > 1 else "any"}
     for rule in profile.rules:
+        size = size_bytes / members if rule.each else size_bytes
         fits = rule.operation == operation and rule.nodes in numbers
-        if fits and (rule.below is None or size_bytes < rule.below) and rule.algorithm in able:
+        if fits and (rule.below is None or size < rule.below) and rule.algorithm in able:
             return rule.algorithm
     return ""
 
@@ -231,9 +242,9 @@ def _ruled(
     operation: str, layout: GroupPlacement, options: list[_Option], size_bytes: float, profile: CollectiveProfile
 ) -> list[_Option]:
     """Options of the algorithm that a rule of the library takes; all where none does."""
-    able = {option.algorithm for option in options}
-    taken = ruled(operation, layout.nodes, size_bytes, profile, able)
-    return [option for option in options if taken in ("", option.algorithm)]
+    able = {name for option in options for name in option.names}
+    taken = ruled(operation, layout.members, layout.nodes, size_bytes, profile, able)
+    return [option for option in options if not taken or taken in option.names]
 
 
 def _tuned(

@@ -7,7 +7,7 @@ across nodes, and minimises the logarithm of predicted / measured.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ import pandas as pd
 from scipy.optimize import least_squares
 
 from simulator.calibration.asked import Asked, as_rows, save
-from simulator.calibration.collectives.model import BETWEEN, BOUNDS, OWN, Model, predicted
+from simulator.calibration.collectives.figures import BOUNDS, OWN, figures_of, kind_of
+from simulator.calibration.collectives.model import BETWEEN, Model, predicted
 from simulator.calibration.collectives.own import rows_of_file
+from simulator.calibration.collectives.prior import Prior, held, prior
 from simulator.calibration.collectives.rows import MB, PARTS, rows_of
-from simulator.specs.catalog import names
-from simulator.specs.libraries.collectives import CollectiveProfile, Scopes
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 BINS = {
@@ -28,6 +29,13 @@ BINS = {
     "4 - 64 MB": (4 * MB, 64 * MB),
     ">= 64 MB": (64 * MB, 1 << 60),
 }
+
+
+NOISE = 0.1
+"""Logarithm by which a row that is priced well is off: what clocks, clusters' settings and the model's form leave."""
+HOST = 0.3
+"""Standard deviation of the logarithm by which all launches of a profile are off their priors together, as hosts and
+clocks of devices differ: those of H100 are 0 to 0.5 below those of its kin, those of A100 0.3 to 0.4 above."""
 
 
 def calibrate(asked: Asked) -> None:
@@ -39,12 +47,12 @@ def calibrate(asked: Asked) -> None:
         if asked.as_is:
             asked.say(report(rows, predicted(rows, profile)))
             continue
-        values = fit(rows, profile, asked.starts)
+        values = fit(rows, profile, asked.starts, held(profile))
         asked.say("\n".join(f"{path}: {value:.4g}" for path, value in values.items()))
         seconds = Model(rows, profile).seconds(figures_of(profile)[0] | values)
         asked.say("\n" + report(rows, seconds))
         if asked.left_out:
-            left_out |= without_sources(rows, profile, asked)
+            left_out |= without_sources(name, rows, profile, asked)
         if asked.out:
             save(asked.out / f"{name}.yaml", written(name, profile, rows, values, seconds))
     if asked.left_out:
@@ -63,48 +71,39 @@ def _tables(asked: Asked) -> Iterator[tuple[str, pd.DataFrame]]:
         yield name, tables[name]
 
 
-def without_sources(rows: pd.DataFrame, profile: CollectiveProfile, asked: Asked) -> dict[str, float]:
+def without_sources(name: str, rows: pd.DataFrame, profile: CollectiveProfile, asked: Asked) -> dict[str, float]:
     """Errors of the rows of each fitted source under a fit that has not seen it; says the medians beside those seen."""
-    model, start, neutral = Model(rows, profile), figures_of(profile)[0], typical(profile)
-    whole = model.seconds(start | fit(rows, profile, asked.starts))
+    rows = rows.assign(left=rows.source.where(rows.source.isin(rows.source[rows.part == "fitted"]), ""))
+    blind, seen = without(Model(rows, profile), rows.left, prior(name, profile), asked.starts)
     found: dict[str, float] = {}
     asked.say("\n| source left out | rows | median of a fit with it | without it |\n| --- | --- | --- | --- |")
-    for source in sorted(set(rows.source[rows.part == "fitted"])):
-        mine = (rows.source == source).to_numpy()
-        blind = model.seconds(start | fit(rows[~mine].reset_index(drop=True), profile, asked.starts, neutral))
-        errors, seen = (each[mine] / rows.seconds.to_numpy()[mine] - 1 for each in (blind, whole))
-        asked.say(f"| {source} | {mine.sum()} | {np.median(abs(seen)):.1%} | {np.median(abs(errors)):.1%} |")
+    for source in sorted(set(rows.left) - {""}):
+        mine = (rows.left == source).to_numpy()
+        asked.say(f"| {source} | {mine.sum()} | {median(seen[mine])} | {median(blind[mine])} |")
         ids = (f"{row.source} {row.op} {row.ranks} on {row.nodes}: {row.size:.0f}" for row in rows[mine].itertuples())
-        found |= dict(zip(ids, errors.tolist(), strict=True))
+        found |= dict(zip(ids, blind[mine].tolist(), strict=True))
     return found
 
 
-def typical(profile: CollectiveProfile) -> dict[str, float]:
-    """The measured figures as the medians of other shipped profiles, which have not seen this one's rows; the middle of
-    what is searched where no other profile has them.
-
-    What others took over from this one is left out. Fills are compared as a whole: a large fraction belongs to few
-    bytes, so the median is that of what a long message loses.
-    """
-    own, wanted = figures_of(profile)
-    others = [load_spec(CollectiveProfile, name) for name in names(CollectiveProfile)]
-    known = [_whole(figures_of(other)[0]) for other in others if other.name != profile.name]
-    mine, found = _whole(own), {}
-    for path in wanted:
-        values = [each[path] for each in known if each.get(path, 0.0) > 0 and each[path] != mine[path]]
-        low, high = BOUNDS[path.rsplit(".", 1)[-1]]
-        found[path] = float(np.median(values)) if values else float(np.sqrt(low * high))
-    for path in [path for path in found if path.endswith(".fraction")]:
-        size = path.replace(".fraction", ".bytes")
-        lost = [each[size] * each[path] for each in known if path in each and each[path] != mine[path]]
-        if size in found and lost:
-            found[size] = float(np.clip(np.median(lost) / found[path], *BOUNDS["bytes"]))
-    return found
+def without(
+    model: Model, groups: Iterable[str], before: Prior, starts: int = 1
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(errors of each row under a fit that has not seen its group, under a fit on all); rows of group `` are not left
+    out."""
+    name, measured = np.array(list(groups)), model.rows.seconds.to_numpy()
+    fixed, known = figures_of(model.profile)[0], (model.rows.part == "fitted").to_numpy()
+    seen = model.seconds(fixed | fitted(model, starts, before)) / measured - 1
+    blind = seen.copy()
+    for group in sorted(set(name.tolist()) - {""}):
+        mine = name == group
+        figures = fixed | fitted(model, starts, before, known & ~mine)
+        blind[mine] = model.part(mine).seconds(figures) / measured[mine] - 1
+    return blind, seen
 
 
-def _whole(figures: dict[str, float]) -> dict[str, float]:
-    """Figures with those that stand for nothing left out."""
-    return {path: value for path, value in figures.items() if value > 1e-12}
+def median(errors: np.ndarray[Any, Any]) -> str:
+    """Of the sizes of errors, in per cent."""
+    return f"{np.median(abs(errors)):.1%}"
 
 
 _UNITS = {
@@ -158,45 +157,32 @@ def _yaml(nested: dict[str, Any], depth: int = 0) -> Iterator[str]:
             yield from _yaml(value, depth + 1)
 
 
-def _scopes(profile: CollectiveProfile) -> Iterator[tuple[str, Scopes]]:
-    """Protocols by path, and what they say of trees apart."""
-    for name, protocol in profile.protocols.items():
-        yield name, protocol
-        if protocol.trees is not None:
-            yield f"{name}.trees", protocol.trees
-
-
-def figures_of(profile: CollectiveProfile) -> tuple[dict[str, float], set[str]]:
-    """All figures of the protocols by path, `fill` left out of it, and those that are measured."""
-    values, measured = {OWN: profile.own_piece.value if profile.own_piece else 0.0}, set()
-    if profile.own_piece and profile.own_piece.status == "measured":
-        measured.add(OWN)
-    for name, protocol in _scopes(profile):
-        for scope_name, scope in (("scale_up", protocol.scale_up), ("scale_out", protocol.scale_out)):
-            figures = {"launch": scope.launch, "latency": scope.latency, "efficiency": scope.efficiency}
-            if scope.fill is not None:
-                figures |= {"fraction": scope.fill.fraction, "bytes": scope.fill.bytes}
-            if scope.piece is not None:
-                figures |= {"wait": scope.piece.wait, "piece_bytes": scope.piece.bytes}
-            for key, figure in figures.items():
-                path = f"{name}.{scope_name}.{key}"
-                values[path] = max(float(figure.value), 1e-12)
-                if figure.status == "measured":
-                    measured.add(path)
-    return values, measured
-
-
 def fit(
-    rows: pd.DataFrame, profile: CollectiveProfile, starts: int = 1, begin: dict[str, float] | None = None
+    rows: pd.DataFrame, profile: CollectiveProfile, starts: int = 1, before: Prior | None = None
 ) -> dict[str, float]:
-    """New values of the measured figures, from descents that start at the present ones, or at `begin`, and around."""
+    """New values of the measured figures, from descents that start at the present ones, or at `before`, and around."""
+    return fitted(Model(rows, profile), starts, before)
+
+
+def fitted(
+    model: Model, starts: int = 1, before: Prior | None = None, seen: np.ndarray[Any, Any] | None = None
+) -> dict[str, float]:
+    """New values of the measured figures, by the rows `seen` (None: those of the part `fitted`).
+
+    With `before` each figure is held to what is known of it without these rows: a row counts as `NOISE` exact, a figure
+    as exact as its spread, so that one which few rows show stays near it and one which no row shows there.
+    """
+    rows, profile = model.rows, model.profile
+    wanted = (rows.part == "fitted").to_numpy() if seen is None else seen
     values, measured = figures_of(profile)
-    values |= begin or {}
+    values |= before.values() if before else {}
+    host = 0.0
     for across in (False, True):
-        seen = rows[(rows.part == "fitted") & ((rows.nodes > 1) == across)].reset_index(drop=True)
+        own = wanted & ((rows.nodes > 1) == across).to_numpy()
         free = sorted(path for path in measured if _crosses(path, profile) == across)
-        if len(seen) and free:
-            values |= _solved(Model(seen, profile), seen, values, free, starts)
+        if own.any() and free:
+            found, host = _solved(model.part(own), values, free, starts, before, host)
+            values |= found
     return {path: values[path] for path in sorted(measured)}
 
 
@@ -209,24 +195,43 @@ def _crosses(path: str, profile: CollectiveProfile) -> bool:
 
 
 def _solved(
-    model: Model, rows: pd.DataFrame, values: dict[str, float], free: list[str], starts: int
-) -> dict[str, float]:
-    """The best of several descents from starting points around the present values."""
-    low, high = (np.log([BOUNDS[path.rsplit(".", 1)[-1]][end] for path in free]) for end in (0, 1))
-    start = np.clip(np.log([values[path] for path in free]), low + 1e-3, high - 1e-3)
+    model: Model, values: dict[str, float], free: list[str], starts: int, before: Prior | None, host: float
+) -> tuple[dict[str, float], float]:
+    """The best of several descents from points around the present values, and by how much all launches are off.
+
+    `host` is how much they are off inside nodes, as a logarithm: what they are between nodes is looked for around that.
+    """
+    low, high = (np.log([BOUNDS[kind_of(path)][end] for path in free] + [np.exp(3 * (2 * end - 1))]) for end in (0, 1))
+    first = [*np.log([values[path] for path in free]), host]
+    start = np.clip(first, low + 1e-3, high - 1e-3)
     random = np.random.default_rng(1)
-    measured = np.log(rows.seconds.to_numpy())
+    measured = np.log(model.rows.seconds.to_numpy())
+    middle, spread, launches = _held_to(free, before, start)
 
     def residuals(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        logs: np.ndarray[Any, Any] = np.log(model.seconds(values | dict(zip(free, np.exp(x), strict=True)))) - measured
-        return logs
+        logs = np.log(model.seconds(values | dict(zip(free, np.exp(x[:-1]), strict=True)))) - measured
+        return np.concatenate(
+            [logs, NOISE * (x[:-1] - middle - launches * x[-1]) / spread, [NOISE * (x[-1] - host) / HOST]]
+        )
 
     found = []
     for attempt in range(starts):
-        shifted = np.clip(start + (attempt > 0) * random.normal(0, 0.3, len(free)), low + 1e-3, high - 1e-3)
-        found.append(least_squares(residuals, shifted, bounds=(low, high), loss="soft_l1", f_scale=0.1, max_nfev=120))
+        shifted = np.clip(start + (attempt > 0) * random.normal(0, 0.3, len(start)), low + 1e-3, high - 1e-3)
+        found.append(least_squares(residuals, shifted, bounds=(low, high), loss="soft_l1", f_scale=NOISE, max_nfev=120))
     best = min(found, key=lambda result: float(result.cost))
-    return dict(zip(free, np.exp(best.x).tolist(), strict=True))
+    return dict(zip(free, np.exp(best.x[:-1]).tolist(), strict=True)), float(best.x[-1])
+
+
+def _held_to(
+    free: list[str], before: Prior | None, start: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Where the logarithms of figures are without rows, how far from there they may be, and which are launches."""
+    launches = np.array([kind_of(path) == "launch" for path in free])
+    if before is None:
+        return start[:-1], np.full(len(free), np.inf), np.zeros(len(free))
+    middle, spread = (np.array([each[path] for path in free]) for each in (before.middle, before.spread))
+    own = np.sqrt(np.maximum(spread**2 - HOST**2, (0.5 * spread) ** 2))
+    return middle, np.where(launches, own, spread), launches.astype(float)
 
 
 def report(rows: pd.DataFrame, seconds: np.ndarray[Any, Any]) -> str:

@@ -20,7 +20,20 @@ from simulator.specs.resolve import load_spec
 
 WORDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv")
 NAMES = {"alltoall": "all_to_all", "sendrecv": "send", "shift": "send"}
-COLUMNS = ("source", "op", "ranks", "nodes", "size", "seconds", "algorithm", "cluster")
+COLUMNS = (
+    "source",
+    "op",
+    "ranks",
+    "nodes",
+    "size",
+    "seconds",
+    "algorithm",
+    "cluster",
+    "device",
+    "environment",
+    "call",
+    "issue",
+)
 
 
 def rows_of_file(asked: Asked) -> dict[str, pd.DataFrame]:
@@ -64,8 +77,12 @@ def _row(mapped: MappedCollective) -> tuple[object, ...]:
         mapped.nodes,
         mapped.size_bytes,
         mapped.measured_s,
-        mapped.algorithm.partition("/")[0],
+        mapped.algorithm,
         mapped.cluster,
+        mapped.row.device,
+        mapped.environment.model_dump_json(exclude_defaults=True) if mapped.environment else "",
+        mapped.harness.seconds(mapped.row, 0.0) if mapped.harness and mapped.harness.call else 0.0,
+        mapped.harness.seconds(mapped.row, 0.0) if mapped.harness and not mapped.harness.call else 0.0,
     )
 
 
@@ -81,7 +98,7 @@ def _logged(path: Path, cluster: str | None) -> list[tuple[object, ...]]:
         raise InputError(Problem("its head does not list the ranks", file=str(path), hint="keep the lines of # Rank"))
     op = NAMES.get(named[0], named[0])
     return [
-        (path.name, op, log.ranks, log.nodes, one.size_bytes, one.time_s, "auto", cluster)
+        (path.name, op, log.ranks, log.nodes, one.size_bytes, one.time_s, "auto", cluster, cluster, "", 0.0, 0.0)
         for one in log.sizes
         if one.time_s < 3600
     ]

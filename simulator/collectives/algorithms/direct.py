@@ -13,6 +13,11 @@ from simulator.collectives.algorithms.base import ALGORITHMS
 from simulator.collectives.phase import Phase, phase
 from simulator.collectives.placement import GroupPlacement, Transfers
 
+AT_ONCE = 8
+"""Peers that a channel of NCCL serves together; the next ones wait for these (NCCL_MAX_DEV_WORK_P2P_PER_BATCH,
+NVIDIA/nccl src/include/device.h and addWorkBatchToPlan of src/enqueue.cc). An exchange with more peers pays as many
+rounds of latency; those inside nodes pass while others are between."""
+
 
 @ALGORITHMS.add("send")
 def send(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
@@ -38,10 +43,21 @@ def direct(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
         there = (here + np.repeat(ways, layout.members)) % layout.members
         return (_at_once(layout, (here, there, np.full(len(here), 1 / len(ways))), False),)
     transfers = every_pair(layout)
+    if operation == "all_to_all":
+        return (phase(1, transfers, *_rounds(layout), rolling=layout.nodes == 1),)
     return tuple(_at_once(layout, transfers, reduce) for reduce in _STEPS[operation])
 
 
-_STEPS = {"all_to_all": (False,), "all_gather": (False,), "reduce_scatter": (True,), "all_reduce": (True, False)}
+def _rounds(layout: GroupPlacement) -> tuple[float, float]:
+    """Hops inside a node and between nodes of an all-to-all: one after the other for every `AT_ONCE` peers there."""
+    if layout.box:
+        return 0.0, 1.0
+    if layout.nodes == 1:
+        return float(-(-(layout.members - 1) // AT_ONCE)), 0.0
+    return 0.0, float(-(-(layout.members - min(layout.counts)) // AT_ONCE))
+
+
+_STEPS = {"all_gather": (False,), "reduce_scatter": (True,), "all_reduce": (True, False)}
 """For each operation its steps: whether each reduces."""
 
 

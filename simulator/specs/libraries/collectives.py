@@ -127,9 +127,11 @@ class AlgorithmRule(Spec):
     operation: Operation
     """Of what."""
     algorithm: str
-    """Of the profile's for this operation."""
+    """Of the profile's for this operation; with `/protocol` under that one only."""
     below: Bytes | None = None
     """For messages of fewer bytes; None: of any."""
+    each: bool = False
+    """Whether the bytes of `below` are those for each member."""
     nodes: Literal["any", "several", "power_of_two", "other"] = "any"
     """Whether the nodes of a group have to be more than one, a power of two in number, or must not be such a power."""
     source: str
@@ -175,10 +177,11 @@ class CollectiveProfile(Spec):
         if unserved:
             raise ValueError(f"no protocol serves the algorithm {', '.join(sorted(unserved))}")
         for rule in self.rules:
-            if rule.algorithm not in self.algorithms.get(rule.operation, ()):
-                raise ValueError(
-                    f"a rule takes `{rule.algorithm}`, which is none of the algorithms for {rule.operation}"
-                )
+            name, _, protocol = rule.algorithm.partition("/")
+            if name not in self.algorithms.get(rule.operation, ()):
+                raise ValueError(f"a rule takes `{name}`, which is none of the algorithms for {rule.operation}")
+            if protocol and protocol not in self.protocols_of(name):
+                raise ValueError(f"a rule takes `{rule.algorithm}`, but no protocol {protocol} serves {name}")
         for option in self.tuner.options if self.tuner else ():
             if option.protocol not in self.protocols_of(option.algorithm):
                 raise ValueError(f"no protocol {option.protocol} serves the tuner's algorithm {option.algorithm}")

@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 
 from simulator.calibration.asked import Asked
-from simulator.calibration.collectives.fit import figures_of, fit
+from simulator.calibration.collectives.figures import BOUNDS, figures_of, kind_of
+from simulator.calibration.collectives.fit import fit, fitted, without
 from simulator.calibration.collectives.model import Model, predicted
 from simulator.calibration.collectives.own import rows_of_file
+from simulator.calibration.collectives.prior import held, prior
 from simulator.calibration.collectives.rows import MB
 from simulator.calibration.kinds import calibrate
 from simulator.errors import InputError
@@ -107,3 +109,52 @@ def test_a_log_needs_its_cluster_and_its_operation(tmp_path: Path) -> None:
             rows_of_file(Asked((file,), cluster=cluster))
     (table,) = rows_of_file(Asked((file,), cluster="dgx-1-v100")).values()
     assert (table.op[0], table.ranks[0], table.seconds[0]) == ("all_reduce", 2, pytest.approx(98e-6))
+
+
+@pytest.mark.parametrize("name", ["nccl-a100", "nccl-h100", "nccl-b200", "nccl-h100-efa", "rccl", "rccl-mi355x"])
+def test_a_prior_knows_every_measured_figure_and_none_of_the_profile_itself(name: str) -> None:
+    profile = load_spec(CollectiveProfile, name)
+    (values, measured), before = figures_of(profile), prior(name, profile)
+    assert set(before.middle) == set(before.spread) == measured
+    for path, value in before.values().items():
+        low, high = BOUNDS[kind_of(path)]
+        assert low <= value * (1 + 1e-9) and value <= high * (1 + 1e-9)
+        if not name.endswith("-efa") or "scale_out" in path:  # inside a node a network of its own changes nothing
+            assert value != pytest.approx(values[path], rel=1e-12)
+
+
+def test_what_no_row_shows_stays_at_what_other_devices_have() -> None:
+    """Rows of one size under one protocol: the other figures keep their priors, launches up to what they share."""
+    table, before = rows().query("size == size.max()").reset_index(drop=True), held(PROFILE)
+    shifted = before.values()["LL.scale_up.latency"] if "LL.scale_up.latency" in before.middle else None
+    found = fitted(Model(table.assign(seconds=1.3 * table.seconds), PROFILE), before=before)
+    assert shifted is None or found["LL.scale_up.latency"] == pytest.approx(shifted, rel=1e-3)
+    assert found["Simple.scale_up.efficiency"] < 0.9 * before.values()["Simple.scale_up.efficiency"]
+
+
+def test_a_group_left_out_is_judged_by_the_others() -> None:
+    """Two sources, one 1.5 times as slow: each is off by about that where the fit saw the other one only."""
+    table = rows()
+    slow = table.assign(source="slow", seconds=1.5 * table.seconds)
+    model = Model(pd.concat([table, slow], ignore_index=True), PROFILE)
+    blind, seen = without(model, model.rows.source, held(PROFILE))
+    own = (model.rows.source == "slow").to_numpy()
+    assert np.median(blind[own]) == pytest.approx(1 / 1.5 - 1, abs=0.06)
+    assert np.median(abs(blind[own])) > np.median(abs(seen[own]))
+
+
+def test_rows_choose_by_their_own_library_and_are_told_what_their_source_was() -> None:
+    """Rows of GB300 beside those of B200: rules are nccl-b300's; a row told to do without NVLS has none."""
+    table = pd.DataFrame(
+        {
+            "source": "made", "op": ["all_to_all", "all_to_all", "all_reduce", "all_reduce"], "ranks": 8, "nodes": 1,
+            "size": 4.0 * MB, "seconds": 1e-3, "algorithm": "auto", "part": "fitted",
+            "cluster": ["dgx-b200", "gb300-nvl72", "dgx-b200", "dgx-b200"],
+            "profile": ["nccl-b200", "nccl-b300", "nccl-b200", "nccl-b200"],
+            "environment": ["", "", "", '{"NCCL_NVLS_ENABLE": 0}'],
+        }
+    )  # fmt: skip
+    taken = Model(table, load_spec(CollectiveProfile, "nccl-b200")).taken
+    assert taken[:2] == ["", "direct/copy LL"]
+    assert taken[2].startswith("nvls/")
+    assert not taken[3].startswith("nvls")

@@ -239,9 +239,32 @@ def test_libraries_choose_by_their_rules(library: str, operation: str, nodes: in
 def test_a_rule_for_several_nodes_leaves_one_node_alone() -> None:
     library = load_spec(CollectiveProfile, "rccl-mi355x")
     for nodes, taken in ((1, ""), (2, "tree"), (3, "tree")):
-        assert ruled("all_reduce", nodes, 64, library, ("ring", "tree")) == taken
-    assert ruled("all_reduce", 2, 64, library, ("ring",)) == "ring"
-    assert ruled("all_gather", 2, 64, library, ("ring",)) == ""
+        assert ruled("all_reduce", 8 * nodes, nodes, 64, library, ("ring", "tree")) == taken
+    assert ruled("all_reduce", 16, 2, 64, library, ("ring",)) == "ring"
+    assert ruled("all_gather", 16, 2, 64, library, ("ring",)) == ""
+
+
+@pytest.mark.parametrize("ranks", [4, 64])
+def test_a_rule_may_count_the_bytes_of_each_member_and_name_a_protocol(ranks: int) -> None:
+    """NCCL sends under LL up to 16 KiB a channel and peer: 32 channels, so 512 KiB a peer, however many peers."""
+    rack, library = build(cluster(devices=64, kind="switch")), load_spec(CollectiveProfile, "nccl-b300")
+    for each, protocol in ((512 << 10, "copy LL"), (513 << 10, "copy")):
+        cost = collectives.cost_of("all_to_all", range(ranks), float(each * ranks), rack, library)
+        assert cost.algorithms == (f"direct/{protocol}",)
+
+
+def test_an_exchange_with_many_peers_pays_a_round_for_every_eight() -> None:
+    """Inside a node a round for 7 peers, two for 15; between nodes the peers of other nodes count."""
+    inside, between = build(cluster(devices=16, kind="switch")), build(cluster(nodes=4, devices=8, nics=8))
+    for fabric, ranks, hops in (
+        (inside, 8, (1, 0)),
+        (inside, 16, (2, 0)),
+        (between, 16, (0, 1)),
+        (between, 32, (0, 3)),
+    ):
+        layout, _ = next(placements(np.arange(ranks)[None], fabric))
+        (phase,) = ALGORITHMS.get("direct")("all_to_all", layout) or ()
+        assert (phase.inner, phase.outer) == hops
 
 
 def test_the_adaptive_choice_of_hccl_is_the_quickest() -> None:

@@ -1,0 +1,126 @@
+"""What the figures of collectives are worth where nobody measured: fits without a source, a device, a number of nodes.
+
+    python -m benchmarks.left_out_network DATA [--profile NAME ...] [--write]
+
+DATA is the folder of tables (docs/howto/calibrate.md); the published rows are those that ship. All sources of a profile
+take part in its fit, whatever the shipped figures were fitted on, and are left out one by one; then the rows of each
+kind of device; then those of each number of nodes. What a fit begins at, and is held to where it sees nothing, are the
+figures of other profiles (`simulator/calibration/collectives/prior.py`). `--write` puts the tables into
+docs/models/collectives.md.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.validation import written
+from simulator.calibration.asked import Asked
+from simulator.calibration.collectives.fit import without
+from simulator.calibration.collectives.model import Model
+from simulator.calibration.collectives.own import rows_of_file
+from simulator.calibration.collectives.prior import prior
+from simulator.calibration.collectives.rows import MB, aiconfigurator, vidur, vtrain
+from simulator.specs import data_root
+from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.resolve import load_spec
+
+PAGE = data_root() / "docs" / "models" / "collectives.md"
+BEGIN, END = "<!-- left out: written by benchmarks/left_out_network.py -->", "<!-- end of left out -->"
+FAMILIES = {
+    "nccl-a100": ("nccl-a100",),
+    "nccl-h100": ("nccl-h100",),
+    "nccl-b200": ("nccl-b200", "nccl-b300"),
+    "nccl-a100-efa": ("nccl-a100-efa",),
+    "nccl-h100-efa": ("nccl-h100-efa",),
+    "rccl": ("rccl",),
+    "rccl-mi355x": ("rccl-mi355x",),
+}
+"""Profiles that are fitted, and those that share their figures, whose rows take part."""
+WAYS = {"source": "source", "kind of device": "device", "number of nodes": "places"}
+"""What is left out, and the column that says it."""
+HALVES = {"below 1 MiB": (0.0, float(MB)), "from 1 MiB": (float(MB), np.inf)}
+
+
+def tables(data: Path, name: str) -> Iterator[pd.DataFrame]:
+    """Tables of a profile that do not ship, with the cluster and the device of their rows."""
+    if name == "nccl-a100":
+        for table in (aiconfigurator(data, "a100"), vtrain(data, "a100"), vidur(data, "a100", "send_recv")):
+            yield table.assign(cluster="dgx-a100", device="a100-sxm")
+    if name == "nccl-h100":
+        for device in ("h100", "h200"):
+            yield aiconfigurator(data, device).assign(cluster=f"dgx-{device}", device=f"{device}-sxm")
+        for nodes in (1, 2):
+            yield vidur(data, "h100", "send_recv", nodes=nodes).assign(cluster="dgx-h100", device="h100-sxm")
+    if name == "nccl-b200":
+        yield aiconfigurator(data, "b200").assign(cluster="dgx-b200", device="b200-sxm")
+
+
+def rows_of_family(data: Path, name: str) -> pd.DataFrame:
+    """All rows that the figures of a profile answer for."""
+    shipped = rows_of_file(Asked((data_root() / "workloads" / "measurements" / "network.jsonl",)))
+    parts = [shipped[member] for member in FAMILIES[name] if member in shipped]
+    rows = pd.concat([*parts, *(table.assign(profile=name) for table in tables(data, name))], ignore_index=True)
+    rows["algorithm"] = rows.algorithm.fillna("auto")
+    rows["ranks"], rows["nodes"], rows["part"] = rows.ranks.astype(int), rows.nodes.astype(int), "fitted"
+    devices = rows.device.str.partition("-")[0].str.upper()
+    return rows.assign(
+        family=name, device=devices, places=rows.nodes.map("{} nodes".format).replace("1 nodes", "one node")
+    )
+
+
+def left_out(data: Path, names: Sequence[str]) -> pd.DataFrame:
+    """All rows with their errors under fits that saw them (`seen`) and under those that saw no row of their kind."""
+    found = []
+    for name in names:
+        rows, profile = rows_of_family(data, name), load_spec(CollectiveProfile, name)
+        model, before = Model(rows, profile), prior(name, profile)
+        for what, column in WAYS.items():
+            blind, seen = without(model, rows[column], before)
+            rows = rows.assign(**{"seen": seen, f"without {what}": blind})
+        print(name, *lines(rows), sep="\n", file=sys.stderr)
+        found.append(rows)
+    return pd.concat(found, ignore_index=True)
+
+
+def lines(rows: pd.DataFrame) -> Iterator[str]:
+    """The tables as Markdown: all rows, then by what is left out."""
+    yield "| left out | rows below 1 MiB | fit with them | without | rows from 1 MiB | fit with them | without |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for what in WAYS:
+        yield f"| each {what}, all rows | {_cells(rows, what)} |"
+    for what, column in WAYS.items():
+        for (family, group), own in rows.groupby(["family", column]):
+            yield f"| {group} (`{family}`) | {_cells(own, what)} |"
+
+
+def _cells(rows: pd.DataFrame, what: str) -> str:
+    cells: list[str] = []
+    for low, high in HALVES.values():
+        own = rows[(rows["size"] >= low) & (rows["size"] < high)]
+        shown = [
+            f"{float(own[column].abs().median()):.1%}" if len(own) else "" for column in ("seen", f"without {what}")
+        ]
+        cells += [str(len(own)), *shown]
+    return " | ".join(cells)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit, print the tables, write them where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", metavar="DATA", type=Path)
+    parser.add_argument("--profile", metavar="NAME", action="append", choices=FAMILIES)
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args(arguments)
+    rows = left_out(asked.data, asked.profile or tuple(FAMILIES))
+    table = list(lines(rows))
+    print(*table, sep="\n")
+    if asked.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), BEGIN, END, table), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
