@@ -74,6 +74,9 @@ FOUND = {
             b"{passes: 5}}}]}"
         },
     ),
+    "more pairs of members than memory holds": Input(
+        ["collective", "frontier", "--op", "all_to_all", "--size", "1GB"], {}, _refused
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},

@@ -12,6 +12,7 @@ from simulator.collectives import intra_node_rings
 from simulator.collectives.algorithms.base import ALGORITHMS
 from simulator.collectives.phase import Phase, phase
 from simulator.collectives.placement import GroupPlacement, Transfers
+from simulator.errors import InputError, Problem
 
 AT_ONCE = 8
 """Peers that a channel of NCCL serves together; the next ones wait for these (NCCL_MAX_DEV_WORK_P2P_PER_BATCH,
@@ -71,7 +72,9 @@ def every_pair(layout: GroupPlacement) -> Transfers:
     if layout.nodes == 1 and layout.homes[0].scale_up in ("switch", "host"):
         src, dst, share = layout.inside()
         return src, dst, share * (n - 1) / n
-    if layout.nodes == 1 or not layout.even or layout.box:
+    apart = layout.nodes > 1 and layout.even and not layout.box
+    _check_pairs(n, layout.nodes if apart else n)
+    if not apart:
         src, dst, share = intra_node_rings.everyone(n)
         return src, dst, share * (n - 1) / n
     src, dst, share = layout.inside()
@@ -83,3 +86,14 @@ def every_pair(layout: GroupPlacement) -> Transfers:
         np.concatenate([dst, far_dst]),
         np.concatenate([share * (counts[0] - 1) / n, np.full(len(far_src), counts[0] / n)]),
     )
+
+
+MOST_PAIRS = 40_000_000
+"""Transfers of an exchange above which it is refused: about 6 GB and a quarter of a minute."""
+
+
+def _check_pairs(members: int, each: int) -> None:
+    """Refuse an exchange in which so many members send to `each` others."""
+    if members * each > MOST_PAIRS:
+        message = f"{members:,} members of which each sends to every other are {members * each:,} transfers at once"
+        raise InputError(Problem(message, hint=f"price fewer members: at most {MOST_PAIRS:,} transfers are kept"))
