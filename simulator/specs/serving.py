@@ -421,7 +421,7 @@ class Serving(Spec):
             raise ValueError("a `prefill` pool needs a `decode` pool and the other way round")
         if "prefill" not in roles:
             apart = ("first_token", "decode_router", "local_prompts", "switching")
-            for key in (key for key in apart if key in self.model_fields_set):
+            for key in (key for key in apart if getattr(self, key) != type(self).model_fields[key].default):
                 raise ValueError(f"`{key}` is for `pools` with the roles `prefill` and `decode`: leave it out")
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):

@@ -18,7 +18,7 @@ from tests.fuzz import harness
 from tests.fuzz.kinds import KINDS
 
 BATCH = 300
-"""Inputs of one process."""
+"""Inputs of one process: more leave too little of its memory to one."""
 PATIENCE = 1800
 """Seconds after which a batch is given up."""
 
@@ -57,8 +57,8 @@ def _batches(arguments: Namespace) -> Iterator[tuple[str, int, int]]:
     chosen = {arguments.kind: 1} if arguments.kind else {kind: weight for kind, (_, weight) in KINDS.items()}
     left, first = arguments.count, dict.fromkeys(chosen, arguments.first)
     while left > 0:
-        for kind, weight in chosen.items():
-            size = min(BATCH * weight, left)
+        for kind, _ in (pair for pair in chosen.items() for _ in range(pair[1])):
+            size = min(BATCH, left)
             if size:
                 yield kind, first[kind], size
             first[kind] += size

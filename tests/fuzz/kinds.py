@@ -1,6 +1,19 @@
 """The generators by name, and how many of their inputs come in a turn."""
 
-from tests.fuzz import commands, files, fleets, jobs, mutations, operations, runs, semantics, served, tiers
+from tests.fuzz import (
+    commands,
+    files,
+    fleets,
+    jobs,
+    mutations,
+    operations,
+    runs,
+    semantics,
+    served,
+    shipped,
+    spelling,
+    tiers,
+)
 from tests.fuzz.harness import Generator
 
 KINDS: dict[str, tuple[Generator, int]] = {
@@ -8,6 +21,8 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "tree": (mutations.tree, 5),
     "training": (semantics.training, 2),
     "serving": (semantics.serving, 2),
+    "shipped": (shipped.shipped, 3),
+    "spelling": (spelling.spelling, 2),
     "jobs": (jobs.jobs, 1),
     "tiers": (tiers.tiers, 2),
     "fleets": (fleets.fleets, 3),

@@ -16,6 +16,7 @@ def _refused(answer: Answer) -> str | None:
     return None if answer.code == 2 else f"exit code {answer.code}"
 
 
+_TOKENS = ["--tokens", "8", "--hidden", "64", "--top-k", "8"]
 FOUND = {
     "a root for a name": Input(["compare", "empty", "/"], FILES, _refused),
     "a folder for a name": Input(["compare", "loop", ".", "clusters/selene"], FILES, _refused),
@@ -76,6 +77,11 @@ FOUND = {
     ),
     "more pairs of members than memory holds": Input(
         ["collective", "frontier", "--op", "all_to_all", "--size", "1GB"], {}, _refused
+    ),
+    "more ways into nodes than memory holds": Input(
+        ["collective", "frontier", "--op", "dispatch", "--library", "deepep", *_TOKENS, "--experts", "75264"],
+        {},
+        _refused,
     ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
@@ -216,6 +222,31 @@ def test_a_host_link_carries_no_more_than_it_has(tmp_path: Path) -> None:
 
     text = {"s.yaml": json.dumps(document).encode()}
     assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None
+
+
+def test_a_service_runs_as_it_is_explained(tmp_path: Path) -> None:
+    """Defaults that are for pools apart were refused where they were written out."""
+    document = {
+        "version": 1,
+        "name": "explained",
+        "cluster": "clusters/dgx-h100",
+        "model": "models/llama-3.2-1b",
+        "stack": "vllm",
+        "serving": {"replicas": 1},
+        "requests": {
+            "arrivals": {"at_once": True},
+            "lengths": {"prompt": {"fixed": 9}, "output": {"fixed": 2}},
+            "count": 1,
+        },
+    }
+
+    def check(answer: Answer) -> str | None:
+        (tmp_path / "o.yaml").write_text(answer.out, encoding="utf-8")
+        again = answered(["run", "o.yaml", "--quiet"])
+        return again.err if again.code else None
+
+    text = {"s.yaml": json.dumps(document).encode()}
+    assert fault(Input(["explain", "s.yaml"], text, check), tmp_path) is None
 
 
 def test_settings_of_other_types_are_compared_as_nothing() -> None:

@@ -73,7 +73,7 @@ def every_pair(layout: GroupPlacement) -> Transfers:
         src, dst, share = layout.inside()
         return src, dst, share * (n - 1) / n
     apart = layout.nodes > 1 and layout.even and not layout.box
-    _check_pairs(n, layout.nodes if apart else n)
+    check_pairs(n, layout.nodes if apart else n)
     if not apart:
         src, dst, share = intra_node_rings.everyone(n)
         return src, dst, share * (n - 1) / n
@@ -92,7 +92,7 @@ MOST_PAIRS = 40_000_000
 """Transfers of an exchange above which it is refused: about 6 GB and a quarter of a minute."""
 
 
-def _check_pairs(members: int, each: int) -> None:
+def check_pairs(members: int, each: int) -> None:
     """Refuse an exchange in which so many members send to `each` others."""
     if members * each > MOST_PAIRS:
         message = f"{members:,} members of which each sends to every other are {members * each:,} transfers at once"

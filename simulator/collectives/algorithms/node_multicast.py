@@ -9,6 +9,7 @@ slower of network and node counts.
 import numpy as np
 
 from simulator.collectives.algorithms.base import EXCHANGES
+from simulator.collectives.algorithms.direct import check_pairs
 from simulator.collectives.algorithms.per_copy import pairs, reached
 from simulator.collectives.phase import Phase, phase
 from simulator.collectives.placement import GroupPlacement, Ints, Transfers
@@ -51,6 +52,7 @@ def _inside(layout: GroupPlacement, routing: Routing) -> Transfers:
 
 def _gates(layout: GroupPlacement) -> Ints:
     """Where the tokens of each member enter each node, in its own node itself; (members, nodes)."""
+    check_pairs(layout.members, layout.nodes)
     counts = np.array(layout.counts)
     place = np.arange(layout.members) - np.repeat(layout.starts[:-1], counts)
     gates: Ints = layout.starts[:-1] + place[:, None] % counts
