@@ -34,12 +34,15 @@ FAMILIES = {
     "nccl-a100": ("nccl-a100",),
     "nccl-h100": ("nccl-h100",),
     "nccl-b200": ("nccl-b200", "nccl-b300"),
+    "nccl-b300": ("nccl-b300",),
     "nccl-a100-efa": ("nccl-a100-efa",),
     "nccl-h100-efa": ("nccl-h100-efa",),
     "rccl": ("rccl",),
     "rccl-mi355x": ("rccl-mi355x",),
 }
 """Profiles that are fitted, and those that share their figures, whose rows take part."""
+OWN = {"nccl-b300": "all_to_all"}
+"""Operations of which a profile has figures of its own, so that only these rows are its, and no other's."""
 WAYS = {"source": "source", "kind of device": "device", "number of nodes": "places"}
 """What is left out, and the column that says it."""
 HALVES = {"below 1 MiB": (0.0, float(MB)), "from 1 MiB": (float(MB), np.inf)}
@@ -62,7 +65,7 @@ def tables(data: Path, name: str) -> Iterator[pd.DataFrame]:
 def rows_of_family(data: Path, name: str) -> pd.DataFrame:
     """All rows that the figures of a profile answer for."""
     shipped = rows_of_file(Asked((data_root() / "workloads" / "measurements" / "network.jsonl",)))
-    parts = [shipped[member] for member in FAMILIES[name] if member in shipped]
+    parts = [_shared(shipped[member], name, member) for member in FAMILIES[name] if member in shipped]
     rows = pd.concat([*parts, *(table.assign(profile=name) for table in tables(data, name))], ignore_index=True)
     rows["algorithm"] = rows.algorithm.fillna("auto")
     rows["ranks"], rows["nodes"], rows["part"] = rows.ranks.astype(int), rows.nodes.astype(int), "fitted"
@@ -70,6 +73,13 @@ def rows_of_family(data: Path, name: str) -> pd.DataFrame:
     return rows.assign(
         family=name, device=devices, places=rows.nodes.map("{} nodes".format).replace("1 nodes", "one node")
     )
+
+
+def _shared(rows: pd.DataFrame, name: str, member: str) -> pd.DataFrame:
+    """The rows of a member that the figures of a profile price."""
+    if member not in OWN:
+        return rows
+    return rows[(rows.op == OWN[member]) == (member == name)]
 
 
 def left_out(data: Path, names: Sequence[str]) -> pd.DataFrame:

@@ -141,7 +141,8 @@ def _check_single(arguments: Namespace) -> None:
 
     for name in ("group", "all_algorithms", "algo", "proto", "plots"):
         if getattr(arguments, name):
-            raise InputError(Problem(f"`--{name.replace('_', '-')}` needs `--sizes`", hint="for example --sizes 1K:8G"))
+            hint = "for example --sizes 1K:8G, or --sizes 64M for one size"
+            raise InputError(Problem(f"`--{name.replace('_', '-')}` needs `--sizes`", hint=hint))
 
 
 def _over_sizes(arguments: Namespace) -> int:

@@ -187,9 +187,9 @@ def fitted(
 
 
 def _crosses(path: str, profile: CollectiveProfile) -> bool:
-    """Whether a figure shows only in collectives between nodes."""
+    """Whether a figure shows only in collectives between nodes: trees do, inside a node libraries take rings."""
     protocol, _, rest = path.partition(".")
-    return "scale_out" in rest or (
+    return rest.startswith(("scale_out", "trees.")) or (
         protocol != OWN and profile.protocols[protocol].algorithms[:1] in [(n,) for n in BETWEEN]
     )
 

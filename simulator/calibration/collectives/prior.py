@@ -31,12 +31,18 @@ SPREADS: Mapping[str, float] = {
 }
 """Least standard deviation of the logarithm of a figure between devices: how far the measured ones of
 `nccl-a100`, `nccl-h100` and `nccl-b200` lie apart (launches 0.3 to 0.5, efficiencies 0.06 to 0.2)."""
+ALONE = 2
+"""How much wider the spread of a figure is that one other profile has."""
+READ = 0.7
+"""Least standard deviation of one that is read in a library's source: its tables are of what it expects, not of what it
+reaches (0.12 of a card under LL, where 0.01 to 0.02 are measured)."""
 UNKNOWN = 1.5
 """That of a figure that nothing is known of."""
 NETWORKS = ("-efa", "-omnipath")
 """How the names of profiles end that are of a network of its own kind."""
 SIBLINGS: Mapping[str, tuple[str, ...]] = {
     "LL128.trees": ("LL128",),
+    "Simple": ("Simple tree",),
     "Simple tree": ("Simple",),
     "NVLS tree": ("NVLS", "Simple"),
     "copy": ("Simple",),
@@ -64,11 +70,13 @@ def prior(name: str, profile: CollectiveProfile) -> Prior:
     own, wanted = figures_of(profile)
     middle, spread = {}, {}
     for path in wanted:
-        logs = _known(name, path, own)
+        logs, seen = _known(name, path, own)
         kind = kind_of(path)
         if logs:
             middle[path] = float(np.median(logs))
-            spread[path] = max(SPREADS[kind], float(np.std(logs)))
+            spread[path] = max(
+                SPREADS[kind] * (1 if len(logs) > 1 else ALONE), float(np.std(logs)), 0 if seen else READ
+            )
         else:
             middle[path], spread[path] = float(np.log(BOUNDS[kind]).mean()), UNKNOWN
         middle[path] = float(np.clip(middle[path], *np.log(BOUNDS[kind])))
@@ -82,16 +90,17 @@ def held(profile: CollectiveProfile) -> Prior:
     return Prior(logs, {path: SPREADS[kind_of(path)] for path in wanted})
 
 
-def _known(name: str, path: str, own: Mapping[str, float]) -> list[float]:
-    """Logarithms of what the nearest kin have that measured a figure or read it in a library; else of a sibling's."""
-    for like in _alike(path):
-        for kin in _kin(name, "scale_out" in path):
+def _known(name: str, path: str, own: Mapping[str, float]) -> tuple[list[float], bool]:
+    """Logarithms of what the nearest kin have that measured a figure or read it in a library, or else a sibling's; and
+    whether it was measured."""
+    for kin in _kin(name, "scale_out" in path):
+        for like in _alike(path):
             taken_over = set() if kin == [_without_network(name)] else {own.get(path), own.get(like)}
             for figures in (_measured, _counted):
                 found = {value for other in kin if (value := figures(other).get(like, 0.0)) > 0.0} - taken_over
                 if found:
-                    return [float(np.log(value)) for value in sorted(found)]
-    return []
+                    return [float(np.log(value)) for value in sorted(found)], figures is _measured
+    return [], False
 
 
 def _alike(path: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulator.report.svg.figures import legend_below, plain, save_figures
 from simulator.report.text import palette
-from simulator.results.documents.collective import CollectiveSweepDocument, SizedCollective
+from simulator.results.documents.collective import CollectiveCurve, CollectiveSweepDocument, SizedCollective
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +28,8 @@ def time(document: CollectiveSweepDocument, axes: "Axes") -> "Axes":
     return _finish(document, axes)
 
 
+MOST = 12
+"""Curves beside the library's own that can be told apart."""
 PLOTS = {"bus_bandwidth": bus_bandwidth, "time": time}
 """The plots by the names of their files."""
 
@@ -41,9 +43,26 @@ def save_plots(document: CollectiveSweepDocument, folder: str | Path) -> list[Pa
     return save_figures(PLOTS, document, folder, title)
 
 
+def shown(document: CollectiveSweepDocument) -> list[CollectiveCurve]:
+    """The curves beside the library's own that are drawn: of those that lie on each other the first, and of more than
+    `MOST` those that come nearest to the fastest at any size, in their order."""
+    _, *others = document.curves
+    distinct: dict[tuple[float, ...], CollectiveCurve] = {}
+    for curve in others:
+        distinct.setdefault(tuple(float(f"{one.time_s:.3g}") for one in curve.sizes), curve)
+    best = [min(one.time_s for one in sizes) for sizes in zip(*(c.sizes for c in document.curves), strict=True)]
+    lead = {
+        id(curve): max(least / one.time_s for least, one in zip(best, curve.sizes, strict=True))
+        for curve in distinct.values()
+    }
+    kept = sorted(distinct.values(), key=lambda curve: -lead[id(curve)])[:MOST]
+    return [curve for curve in others if any(curve is one for one in kept)]
+
+
 def _lines(document: CollectiveSweepDocument, axes: "Axes", value: Callable[[SizedCollective, float], float]) -> None:
     """A line for each curve, the library's choice the thickest; y is `value` of a size and its seconds."""
-    own, *others = document.curves
+    own, *_ = document.curves
+    others = shown(document)
     colours = [palette.LIGHT[slot] for slot in palette.DISTINCT]
     for i, curve in enumerate(others):
         x, y = [one.size_bytes for one in curve.sizes], [value(one, one.time_s) for one in curve.sizes]
@@ -60,7 +79,8 @@ def _lines(document: CollectiveSweepDocument, axes: "Axes", value: Callable[[Siz
 def _finish(document: CollectiveSweepDocument, axes: "Axes") -> "Axes":
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(lambda size, _: _binary(size))
-    axes.set_xlabel("size")
+    left = len(document.curves) - 1 - len(shown(document))
+    axes.set_xlabel(f"size; {left} more algorithms are slower, or as fast as one shown" if left else "size")
     axes.grid(alpha=0.3)
     legend_below(axes)
     return axes

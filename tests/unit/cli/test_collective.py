@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from simulator.cli import main
+from simulator.report.collective import plots
+from simulator.results.documents.collective import CollectiveCurve, CollectiveSweepDocument, SizedCollective
 
 TOKENS = ["--tokens", "4096", "--hidden", "7168", "--top-k", "8", "--experts", "256"]
 Capture = pytest.CaptureFixture[str]
@@ -105,6 +107,21 @@ def test_algorithms_are_compared_and_drawn(tmp_path: Path, capsys: Capture) -> N
     assert {path.name for path in tmp_path.iterdir()} == {
         f"{name}.{form}" for name in ("bus_bandwidth", "time") for form in ("png", "svg")
     }
+
+
+def test_a_plot_shows_no_more_curves_than_can_be_told_apart() -> None:
+    """Of 30 algorithms every third lies on the one before: the library's own and the 12 nearest to the fastest."""
+
+    def curve(name: str, seconds: float) -> CollectiveCurve:
+        return CollectiveCurve(name, (SizedCollective(1e6, 1, seconds, 0.0, 0.0, name, "", "", 0.0, 0.0, 0.0),))
+
+    others = [curve(f"a{i}", 1e-3 * (30 - i + (i % 3 == 2))) for i in range(30)]
+    document = CollectiveSweepDocument("all_reduce", "c", "l", 8, 1, 1, "float", (curve("library", 1e-3), *others))
+    names = [one.name for one in plots.shown(document)]
+    assert len(names) == plots.MOST
+    assert names[-1] == "a28"
+    assert names == sorted(names, key=lambda name: int(name[1:]))
+    assert not {f"a{i}" for i in range(30) if i % 3 == 2} & set(names)
 
 
 def test_a_log_stands_beside(tmp_path: Path, capsys: Capture) -> None:
