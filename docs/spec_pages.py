@@ -50,6 +50,7 @@ from simulator.specs.kernels import (
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
+from simulator.specs.libraries.blocks import BlockProducts
 from simulator.specs.libraries.collectives import (
     AlgorithmRule,
     CollectiveProfile,
@@ -250,6 +251,7 @@ def software_specs() -> str:
         ServingStack,
         GroupedDecode,
         LibraryProducts,
+        BlockProducts,
         *KERNELS,
         CollectiveProfile,
         AlgorithmRule,

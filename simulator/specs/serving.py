@@ -8,6 +8,7 @@ from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.blocks import BlockProducts
 from simulator.specs.libraries.products import LibraryProducts
 from simulator.specs.model import Model
 from simulator.specs.model_routing import ModelRouting
@@ -514,8 +515,8 @@ class ServingStack(Spec):
     graphs: Count | None = None
     """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
     graph_steps: tuple[tuple[Count, Count], ...] = Field(default=(), max_length=16, exclude_if=lambda steps: not steps)
-    """Sizes of these graphs, each entry (up to this size, in steps of so many), ascending: `[[4, 2], [256, 8]]` has
-    graphs of 2, 4, 8, 16 ... 256. A batch fills up the next larger one; a graph of every size where left out."""
+    """Sizes of these graphs, each entry (up to this size, in steps of so many), ascending: `[[4, 2], [256, 8]]` has 2,
+    4, 8, 16 ... 256. A batch fills up the next larger one; a graph of every size where left out."""
     graph_unit: Literal["sequences", "tokens"] = Field(default="sequences", exclude_if=lambda unit: unit == "sequences")
     """What `graph_steps` count: sequences, each of which may have several rows to verify, or rows, those of prompts
     among them."""
@@ -527,18 +528,18 @@ class ServingStack(Spec):
     )
     """Host time to launch one kernel where no captured graph is replayed."""
     graph_prompts: bool = True
-    """Whether iterations with prompts replay captured graphs too, up to as many rows as `graphs`; if not, the host
-    launches their kernels one by one."""
+    """Whether iterations with prompts replay graphs too, up to `graphs` rows; if not, the host launches each kernel."""
     schedules_ahead: bool = False
     """Whether an iteration is fixed when the one before it begins, so that the host works beside the device and a
     request that comes meanwhile joins one iteration later."""
     core_read: Figure[Annotated[float, Field(gt=0)]] | None = None
-    """Bytes that a multiprocessor moves in a cycle at most, in products of few rows and passes over memory; None where
-    kernels keep up with the memory."""
+    """Bytes that a multiprocessor moves in a cycle at most, in products of few rows and passes; None: as the memory."""
     wide_activations: bool = Field(default=False, exclude_if=lambda wide: not wide)
     """Whether activations stay in 32 bits between products."""
     library_products: LibraryProducts | None = Field(default=None, exclude_if=lambda products: products is None)
     """Products with conversions to and from 16 bits by kernels of their own; None where none are."""
+    block_products: BlockProducts | None = Field(default=None, exclude_if=lambda products: products is None)
+    """Products of fp8 weights with a scale for each block, where they are not those of the device's tables."""
     sums: Literal["fp32", "fp16"] = "fp32"
     """Format in which sums of fp16 products are kept; in 16 bits consumer cards are twice as fast."""
     fused_elementwise: bool = True
@@ -562,8 +563,7 @@ class ServingStack(Spec):
     """The same of each packet of an answer that leaves the engine: one a sequence in `serving.stream_interval`
     iterations."""
     verify_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
-    """Host time of each sequence of an iteration that verifies drafts, beside `sequence_overhead`: what was accepted is
-    sorted out before the next iteration can begin. None where left out."""
+    """Host time of each sequence of an iteration that verifies drafts, beside `sequence_overhead`; none if left out."""
     prompt_overhead: Figure[Seconds] | None = None
     """Time of each token of a prompt in the front end, which works on one request after the other: tokenisation, and
     what is sent. The device does not wait for it; none where left out."""

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 APART = "pd_disaggregated"
 """Kind of these rows."""
 ROLES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
-PER_WORKER = 2
-"""Cards of a worker of dstack's benchmark where a row does not say, as in its notes."""
+NODE = 8
+"""Cards that workers share evenly where a row does not say how many each has: those of the one node of dstack's
+benchmark (comparison/pd_ratio/README.md, 06c957ab), which all of its other deployments fill."""
 EXAMPLE_TOKENS = 4480
 """Most tokens of an iteration of a prefill worker in TensorRT-LLM's example."""
 SPARE = 256
@@ -93,8 +94,16 @@ def _workers(row: "ServingRow", role: str, assumed: list[str]) -> Mapping[str, A
     if count is None:
         raise Refused("how many workers there are, and how they are laid out, is not stated")
     if said.get("tp_per_worker") is None:
-        assumed.append(f"{PER_WORKER} cards a worker, as in the other rows of the benchmark")
-    return {"workers": count, "tp": said.get("tp_per_worker", PER_WORKER)}
+        each = max((row.num_accelerators or NODE) // max(sum(_sizes(said)), 1), 1)
+        assumed.append(f"{each} cards a worker: the node's shared evenly, as in the other rows of the benchmark")
+        return {"workers": count, "tp": each}
+    return {"workers": count, "tp": said["tp_per_worker"]}
+
+
+def _sizes(said: Mapping[str, Any]) -> list[int]:
+    """Workers of both roles as far as they are whole numbers."""
+    found = (said.get(f"{role}_workers") for role in ROLES)
+    return [count for count in found if isinstance(count, int) and not isinstance(count, bool) and count > 0]
 
 
 def _pool(

@@ -28,7 +28,7 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Serving, ServingStack
+from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Overlap, Serving, ServingStack
 from simulator.specs.speculation import Speculation
 
 Length = Field(default=None, ge=0, le=10_000_000)
@@ -182,6 +182,9 @@ def _check_supported(row: ServingRow) -> None:
         raise Refused("; ".join(found))
 
 
+NANO = Overlap(batches="nano", first_share=0.375, reading_share=0.4, sending_share=0.2)
+"""Nano-batches beside each other: the first of 768 rows of 2,048, and shares of multiprocessors, as NanoFlow's authors
+have them (arXiv:2408.12757)."""
 UNBOUNDED = ("prefill_throughput", "decode_throughput")
 """Kinds of rows of as many requests as a benchmark chose."""
 CLOSED_LOOP = "closed loop"
@@ -223,7 +226,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     model = names.model(row.model)
     stack_name = names.supporting(names.stack_name(row.engine, row.engine_version or row.day), row.accelerator, assumed)
     said = _said(row)
-    stack_name = said.stack or stack_name
+    stack_name = said.stack or names.with_blocks(stack_name, row.model, row.precision or {}, row.accelerator)
     if stack_name == "tensorrt-llm" and row.kind == "online_serving" and (row.engine_version or "").startswith("1."):
         stack_name = "tensorrt-llm-serve"
     if stack_name == "vllm" and row.kind == "online_serving":
@@ -258,6 +261,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         kv_cache=_cache(row, said),
         speculation=drafts,
         stream_interval=said.stream_interval or 1,
+        overlap=NANO if stack_name == "nanoflow" else Overlap(),
     )
     scenario = ServingScenario(
         version=1,

@@ -27,6 +27,7 @@ BEFORE = {
     "tensorrt-llm-triton": "tensorrt-llm",
     "vllm-0.5": "vllm",
     "vllm-v0": "vllm",
+    "vllm-v0-blocks": "vllm",
 }
 """The newest stack of an engine by its older ones."""
 
@@ -146,6 +147,14 @@ def stack_name(engine: str, version: str | None) -> str:
     raise Refused(f"engine `{engine}`")
 
 
+def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accelerator: str) -> str:
+    """The stack, or where weights are in fp8 with a scale for each block the one with that engine's kernels for it."""
+    words = precision.get("weights") or precision.get("compute") or "fp8"
+    if stack_of != "vllm-v0" or not BLOCKS.search(model_name) or _known(words)[0] != "fp8":
+        return stack_of
+    return "vllm-v0-blocks-rocm" if (card(accelerator)[0] or "").startswith("mi") else "vllm-v0-blocks"
+
+
 def stands_in(engine: str) -> bool:
     """Whether the stack of an engine's name is that of another engine."""
     known = next((one for one in vocabulary().serving.stacks if re.search(one.engine, _joined(engine))), None)
@@ -212,6 +221,9 @@ def formats(
     )
 
 
+BLOCKS = re.compile(r"deepseek-(v3|r1)(?!-distill)", re.I)
+"""Models that are published in fp8 with a scale for each 128 x 128 weights (deepseek-ai/DeepSeek-R1 config.json,
+`weight_block_size`)."""
 OWN_MXFP4 = re.compile(r"gpt-?oss", re.I)
 """Models that are published in MXFP4 (openai/gpt-oss-120b config.json, `quantization_config`)."""
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simulator.axes import EP, TP
 from simulator.cost import Device
+from simulator.cost.blocks import block_seconds
 from simulator.cost.experts import expert_seconds
 from simulator.cost.gemm import GemmCurve
 from simulator.cost.rows import Weights, known_products
@@ -260,7 +261,9 @@ class Pieces:
 
     def _product(self, piece: Gemm, rows: Ints) -> Floats:
         """The framework's own products, from some rows on those of the vendor's library."""
-        formats, of = self.shard.formats, library(self.device, self.stack)
+        formats, of, blocks = self.shard.formats, library(self.device, self.stack), self.stack.block_products
+        if blocks is not None and not piece.plain and formats.weights == formats.compute == "fp8":
+            return block_seconds(rows, piece.n, piece.k, blocks, self.device)
         own = known_products(rows.tobytes(), piece.n, piece.k, *self.product(formats, piece.plain))
         if of is None or not (of.widens or piece.plain or not formats.dequantised):
             return own

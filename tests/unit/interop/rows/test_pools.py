@@ -79,6 +79,15 @@ def test_a_rack_is_one_node_and_other_machines_are_as_many_as_workers_need() -> 
     assert drafted(accelerator="NVIDIA H100 SXM 80GB", parallelism=wide).cluster.nodes == 8
 
 
+@pytest.mark.parametrize(("workers", "cards"), [((1, 1), 4), ((3, 1), 2), ((2, 2), 2)])
+def test_workers_share_the_node_where_a_row_does_not_say_how(workers: tuple[int, int], cards: int) -> None:
+    said = dict(zip(("prefill_workers", "decode_workers"), workers, strict=True))
+    sglang = {"engine": "SGLang", "accelerator": "NVIDIA H200 SXM 141GB", "recipe": None, "num_accelerators": None}
+    pools = drafted(parallelism=said, **sglang).serving.pools
+    assert [pool.parallel and pool.parallel.tp for pool in pools] == [cards, cards]
+    assert [pool.replicas for pool in pools] == list(workers)
+
+
 def test_workers_by_number_have_the_cards_of_the_benchmark() -> None:
     said = {"prefill_workers": 3, "decode_workers": 1, "tp_per_worker": 2}
     lengths = {"output_len": None, "max_output_len": 128, "length_range": None}

@@ -208,3 +208,31 @@ def test_the_first_server_of_the_pytorch_flow_captures_nothing() -> None:
     offline = mapped(**DEEPSEEK | {"engine": "trt-llm"} | built)
     assert not offline.tuned and offline.scenario.stack.graphs == 2048
     assert offline.scenario.serving.batching.max_sequences == 2048
+
+
+def test_scales_of_blocks_have_the_kernels_of_their_engine_and_device() -> None:
+    rocm = {"accelerator": "AMD MI300X 192GB"}
+    stacks = [mapped(**DEEPSEEK).stack, mapped(**DEEPSEEK | rocm).stack]
+    assert stacks == ["vllm-v0-blocks", "vllm-v0-blocks-rocm"]
+    distilled = {"model": "DeepSeek-R1-Distill-Llama-70B"}
+    assert mapped(**DEEPSEEK | distilled).stack == "vllm-v0"
+    assert mapped(**DEEPSEEK | {"precision": {"weights": "bf16"}, "model": "DeepSeek-V3"}).stack == "vllm-v0"
+
+
+def test_nanoflow_runs_nano_batches_beside_each_other() -> None:
+    llama = {
+        "source": "NanoFlow repo/paper",
+        "kind": "offline_throughput",
+        "model": "Llama-2-70B",
+        "engine": "NanoFlow",
+        "engine_version": "2024-09",
+        "accelerator": "NVIDIA A100 SXM 80GB",
+        "num_accelerators": 8,
+        "parallelism": {"tp": 8},
+        "precision": {"compute": "fp16"},
+        "concurrency": None,
+        "arrivals": None,
+    }
+    found = mapped(**llama)
+    assert (found.stack, found.scenario.serving.overlap.batches) == ("nanoflow", "nano")
+    assert mapped(**llama | {"engine": "vLLM"}).scenario.serving.overlap.batches == "none"
