@@ -109,6 +109,7 @@ def schedule(
     layers: Sequence[Time] = (),
     speeds: Sequence[Time] = (),
     kept_for_weights: Time = 1,
+    barrier: bool = True,
 ) -> PipelineSchedule:
     """Make a pipeline schedule and run it without a model or a machine.
 
@@ -135,6 +136,8 @@ def schedule(
     * `kept_for_weights`: share of what a microbatch keeps from F on that it keeps from I to W; more than 1 where layers
       are recomputed.
     * `paths`: stages that microbatches go through in turn, for schedules that let them skip some.
+    * `barrier`: whether devices wait for each other at the end of a step; without, `auto` looks for the least time
+      between first and last pass of a device.
 
     Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that
     it does not meet.
@@ -155,7 +158,9 @@ def schedule(
     )
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
     counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
-    asked = AskedSchedule(path_of("source", source), *counts, costs, limit, _count("slices", slices), _paths(paths))
+    asked = AskedSchedule(
+        path_of("source", source), *counts, costs, limit, _count("slices", slices), _paths(paths), barrier
+    )
     return PipelineSchedule.of(run(asked, make(asked)))
 
 

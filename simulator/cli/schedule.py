@@ -65,6 +65,11 @@ def configure(parser: ArgumentParser) -> None:
     _offer_time(parser, "scores_gradient", "time of their gradients")
     parser.add_argument("--pair", metavar="TIME", type=_time, help="time of F and B side by side (default: their sum)")
     parser.add_argument("--memory-limit", metavar="N", type=_limit, help="microbatches that a device may keep at most")
+    parser.add_argument(
+        "--no-barrier",
+        action="store_true",
+        help="devices do not wait at the end of a step: `auto` weighs their own spans",
+    )
     parser.add_argument("--slices", metavar="N", type=whole(high=64), help="of each microbatch along its sequence")
     parser.add_argument(
         "--attention",
@@ -191,6 +196,7 @@ def _asked(arguments: Namespace) -> "AskedSchedule":
         arguments.memory_limit,
         arguments.slices,
         arguments.paths or (),
+        not arguments.no_barrier,
     )
 
 

@@ -22,7 +22,7 @@ from simulator.program.timing import Costs, Timing, least_makespan, steady_step,
 from simulator.program.validate import validate
 from simulator.results.documents.schedule import DeviceShare, PassColumns, PassCosts, ScheduleDocument, ScheduleFigures
 from simulator.specs import data_root
-from simulator.training.schedules import SCHEDULES, ChunksError, Maker, Pipeline, own_name
+from simulator.training.schedules import AUTO, SCHEDULES, ChunksError, Maker, Pipeline, own_name
 
 MOST_PASSES = 500_000
 """Forward passes of a schedule that is drawn."""
@@ -134,6 +134,8 @@ class AskedSchedule:
     """Of each microbatch along its sequence; None: as the schedule does."""
     paths: Paths = ()
     """Stages that microbatches go through; empty: as the schedule does."""
+    barrier: bool = True
+    """Whether devices wait for each other at the end of a step, for `auto`."""
 
     @property
     def is_file(self) -> bool:
@@ -156,6 +158,9 @@ def exact_time(text: str) -> Fraction:
 
 def make(asked: AskedSchedule) -> Schedule:
     """The order of the passes; InputError where the sizes do not suit, InfeasibleError where the limit is too low."""
+    if not asked.barrier and own_name(asked.source) != AUTO:
+        message = f"schedule `{asked.source}` is the same whether devices wait at the end of a step or not"
+        raise InputError(Problem(message, hint="leave `--no-barrier` out, or write `auto`"))
     if asked.is_file:
         if asked.slices is not None:
             message = "a file says its microbatches itself, which may be slices"
@@ -185,6 +190,7 @@ def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chu
     _check_clock(costs, microbatches)
     limit = inf if asked.limit is None else asked.limit
     sizes = Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit, slices=asked.slices, paths=asked.paths)
+    sizes = replace(sizes, barrier=asked.barrier)
     made = maker(sizes)
     if asked.paths and made.paths != asked.paths:
         message = f"schedule `{asked.source}` lets no microbatch skip stages"

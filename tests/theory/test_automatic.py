@@ -1,6 +1,7 @@
 """What `auto` finds, against an exact search and against the schedules with names."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import product
 from math import inf
@@ -102,6 +103,32 @@ def test_published_bubble_within_a_limit() -> None:
     costs = Costs(10_000 * ones, 9_765 * ones, 5_041 * ones, 1.0 * ones, 1.0 * ones, send=324)
     timing = time_schedule(auto(Pipeline(8, 1, 24, costs=costs, limit=8)), costs)
     assert 1 - timing.work[0] / timing.makespan <= 0.1586
+
+
+@pytest.mark.parametrize(
+    ("ranks", "microbatches", "inputs", "weights", "send", "rest", "published"),
+    [
+        (8, 24, 9_765, 5_041, 324, 0.366, 0.0433),
+        (8, 32, 9_769, 5_040, 338, 0.366, 0.0039),
+        (8, 64, 9_758, 5_026, 411, 0.366, 0.0026),
+        (8, 24, 9_908, 6_705, 177, 0.432, 0.0029),
+        (16, 48, 9_913, 7_167, 332, 0.432, 0.0066),
+    ],
+)
+def test_published_bubbles_without_a_barrier(
+    ranks: int, microbatches: int, inputs: int, weights: int, send: int, rest: float, published: float
+) -> None:
+    """ZB-2p there: 2 p microbatches at most, idle time between first and last pass. What is kept from I to W is counted
+    from Table 1: 32 s h of s h (34 + 5 a s / h) bytes. The step itself is no longer than the shortest."""
+    ones = np.ones(ranks, np.int64)
+    costs = Costs(10_000 * ones, inputs * ones, weights * ones, np.ones(ranks), np.full(ranks, rest), send=send)
+    sizes = Pipeline(ranks, 1, microbatches, costs=costs, limit=2.0 * ranks)
+    plain, free = (time_schedule(auto(replace(sizes, barrier=wait)), costs) for wait in (True, False))
+    bubble = 1 - free.work[0] / int((free.work + free.own_idle).max())
+    assert bubble == pytest.approx(published, abs=0.0015)
+    assert free.peak.max() <= 2 * ranks
+    assert free.makespan <= 1.001 * plain.makespan
+    assert bubble <= 1 - plain.work[0] / int((plain.work + plain.own_idle).max())
 
 
 def test_a_limit_that_no_schedule_meets() -> None:

@@ -25,6 +25,10 @@ class Order(Spec):
     """Time of a forward and a backward pass side by side; None: as long as one after the other."""
     limit: float | None = None
     """Most microbatches whose activations a device may keep."""
+    kept_for_weights: Decimal = Decimal(1)
+    """Share of what a microbatch keeps from F on that it keeps from I to W."""
+    barrier: bool = True
+    """Whether devices wait for each other at the end of a step, for `auto`."""
     paths: tuple[tuple[int, ...], ...] = ()
     """Stages that microbatches go through in turn; as the schedule does where left out."""
     quantity: Literal["makespan", "idle", "bubble", "own bubble", "activations"]
@@ -36,10 +40,9 @@ class Order(Spec):
         """What to make and run."""
         pair = None if self.pair is None else Fraction(self.pair)
         forward, back, weights, send = map(Fraction, self.costs)
-        costs = AskedCosts(forward, back, weights, send, pair)
-        return AskedSchedule(
-            self.schedule, self.devices, self.microbatches, self.chunks, costs, self.limit, None, self.paths
-        )
+        costs = AskedCosts(forward, back, weights, send, pair, kept_for_weights=Fraction(self.kept_for_weights))
+        sizes = self.devices, self.microbatches, self.chunks
+        return AskedSchedule(self.schedule, *sizes, costs, self.limit, None, self.paths, self.barrier)
 
 
 def of_order(order: Order) -> float:

@@ -28,11 +28,15 @@ NAME = "auto"
 def auto(pipeline: Pipeline) -> Schedule:
     """The shortest order within the limit, of those about as short the one that keeps least.
 
+    Without a barrier at the end of steps it is the one with the least time between first and last pass of a rank.
+
     InfeasibleError where no order keeps so little.
     """
     costs, kept, found = pipeline.known_costs, float("inf"), list[tuple[float, int, Schedule]]()
 
     def enough() -> float:
+        if not pipeline.barrier:  # an order that ends late may begin late
+            return float("inf")
         return min((lasts for _, lasts, _ in found), default=float("inf")) * (1 + pipeline.near)
 
     for made in _candidates(pipeline, enough):
@@ -42,8 +46,10 @@ def auto(pipeline: Pipeline) -> Schedule:
         peak = float(timing.peak.max())
         kept = min(kept, peak)
         if peak <= pipeline.limit * (1 + ROUNDING):
-            found.append((peak, timing.makespan, made))
-            found = [one for one in found if one[1] <= enough()]
+            lasts = timing.makespan if pipeline.barrier else int((timing.work + timing.own_idle).max())
+            found.append((peak, lasts, made))
+            shortest = min(other for _, other, _ in found) * (1 + pipeline.near)
+            found = [one for one in found if one[1] <= shortest]
     if not found:
         message = f"no schedule keeps {units.plain(pipeline.limit, 6)} or less: {units.plain(kept, 6)} is the least"
         raise InfeasibleError(f"{message} (one microbatch of each chunk of a rank)")
@@ -135,7 +141,11 @@ def _rules(pipeline: Pipeline, home: Ints) -> Iterator[Rules]:
     )
     many = np.full(stages, pipeline.microbatches)
     for caps, urgency, patience in product((many, *_shares(pipeline, home)), urgencies, (0.0, 1.0)):
-        yield Rules(caps, pipeline.limit * (1 + ROUNDING), urgency, pipeline.split, patience)
+        yield Rules(caps, None, pipeline.limit * (1 + ROUNDING), urgency, pipeline.split, patience)
+    if pipeline.chunks == 1 and pipeline.split:
+        for most in (2 * stages, 2 * stages - 1):  # of ZB-H2 one less; W waits as long as there is room
+            ahead = np.maximum(most - 2 * np.arange(stages), 1)
+            yield Rules(many, ahead, pipeline.limit * (1 + ROUNDING))
     yield Rules(np.ones(stages, np.int64), split=pipeline.split)
 
 

@@ -30,6 +30,9 @@ class Pipeline:
     """Most that a rank may keep, in the unit of `costs.kept`."""
     near: float = field(default=0.0, kw_only=True)
     """Relative difference of times that says nothing, as the costs are estimates."""
+    barrier: bool = field(default=True, kw_only=True)
+    """Whether ranks wait for each other at the end of a step; without, a step is as long as the longest time between
+    first and last pass of a rank."""
     split: bool = field(default=True, kw_only=True)
     """Whether backward passes may be cut in two where a maker can do without."""
     slices: int | None = field(default=None, kw_only=True)

@@ -27,6 +27,8 @@ class Rules:
 
     caps: Ints
     """Most microbatches that each stage keeps; shape (stages,)."""
+    ahead: Ints | None = None
+    """Most microbatches of each stage between F and I; shape (stages,). None: as many as may be kept."""
     limit: float = float("inf")
     """Most that a rank keeps, in the unit of `Costs.kept`."""
     urgency: Callable[[int, int], int] | None = None
@@ -65,6 +67,7 @@ class _Line:
         if not rules.split:
             self.ticks[I] = costs.whole_backward.tolist()
         self.caps: list[int] = rules.caps.tolist()
+        self.ahead: list[int] = (rules.caps if rules.ahead is None else rules.ahead).tolist()
         self.done = [[0] * stages for _ in range(4)]
         self.arrived: list[list[deque[int]]] = [[deque() for _ in range(stages)] for _ in range(I + 1)]
         self.arrived[F][0].extend([0] * microbatches)
@@ -100,7 +103,8 @@ class _Line:
 
     def fits(self, rank: int, stage: int) -> bool:
         """Whether one more microbatch may be kept."""
-        if self.done[F][stage] - self.done[W][stage] >= self.caps[stage]:
+        begun = self.done[F][stage]
+        if begun - self.done[W][stage] >= self.caps[stage] or begun - self.done[I][stage] >= self.ahead[stage]:
             return False
         return self.level[rank] + float(self.kept[stage]) <= self.rules.limit
 

@@ -155,6 +155,8 @@ def test_slices_are_counted_apart_from_microbatches() -> None:
         ),
         (AskedSchedule("1f1b", 4, 8, costs=AskedCosts(attention=Fraction(1, 2))), "of whose slices `--attention`"),
         (AskedSchedule("some.csv", slices=2), "leave out `--slices`"),
+        (AskedSchedule("some.csv", barrier=False), "leave `--no-barrier` out"),
+        (AskedSchedule("zb-h2", 4, 8, barrier=False), "or write `auto`"),
     ],
 )
 def test_slices_of_what_is_not_cut_are_refused(asked: AskedSchedule, message: str) -> None:
