@@ -46,6 +46,7 @@ def stack(name: str = "megatron-lm-2021", **changes: Any) -> Stack:
     found = shipped(Stack, name)
     if name == "megatron-core":
         changes.setdefault("layer_overhead", found.layer_overhead.model_copy(update={"value": 0.0}))
+        changes |= {name: changes.get(name) for name in ("experts_overhead", "product_overhead")}
     return found.model_copy(update=changes)
 
 

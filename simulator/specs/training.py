@@ -447,7 +447,8 @@ class UserBuffers(Spec):
 
 
 class Stack(Spec):
-    """A family of training software: its defaults, its kernels and at most two numbers fitted on step times."""
+    """A family of training software: its defaults, its kernels and at most three numbers fitted on step times, one of
+    them of layers with experts."""
 
     folder: ClassVar[str] = "hardware_profiles/stacks"
 
@@ -548,6 +549,12 @@ class Stack(Spec):
     """Gradient bucket; None reduces a stage at once."""
     layer_overhead: Figure[Seconds]
     """Fitted: time of a layer's forward pass in which the device waits for its host (launches, Python, autograd)."""
+    experts_overhead: Figure[Seconds] | None = None
+    """Fitted: `layer_overhead` as the calls of layers with experts are counted by, which leaves out many small ones of
+    routers and dispatchers; None: the same number."""
+    product_overhead: Figure[Seconds] | None = None
+    """Host time of each product after the first that one call launches, those of a device's experts; None: as long as
+    a call."""
     compute_efficiency: Figure[Fraction]
     """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
     attention_efficiency: Figure[Fraction] | None = None

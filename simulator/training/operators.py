@@ -275,7 +275,7 @@ def _between(job: Job, ops: list[Op], places: Iterable[int]) -> Iterator[Single]
             yield from fills(job, does, rows, COLUMN)
             yield from _cast(job, op, does, ops, i)
             yield from reordered(job, does, rows * does.inputs + does.weights)
-            yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
+            yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), calls=1, beside=beside)
             yield from weighted_bias(job, does, rows)
             yield from fills(job, does, rows, ROW)
         elif isinstance(does, WeightGradient):
@@ -432,18 +432,19 @@ def _cast(job: Job, op: Op, product: Linear, ops: Sequence[Op], i: int) -> Itera
     read, written = recipe.cast(job.any_order, _normed(ops, i), 1 / job.tp if whole else 1.0, backward, op.frozen)
     if read + written:
         elements = rows_of(job, product) * product.inputs
-        launches = _launches(job, product) * (recipe.kernels - (recipe.kernels > 1 and _normed(ops, i)))
+        calls = recipe.kernels - (recipe.kernels > 1 and _normed(ops, i))
+        launches = _launches(job, product) * calls
         own = elements / job.tp if whole else elements
         more, other = recipe.beside(product.weights, own if _is_backward(ops) else 0.0)
         work = Stream(read * elements + more, written * elements + other, kernels=launches)
-        yield Kernel(f"cast {name}", work, launches=launches)
+        yield Kernel(f"cast {name}", work, launches=launches, calls=calls)
 
 
 def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Kernel]:
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
     yield from reordered(job, product, rows_of(job, product) * (product.inputs + product.outputs), True)
-    yield Kernel(name, _to_weight(job, product), True, _launches(job, product), beside)
+    yield Kernel(name, _to_weight(job, product), True, _launches(job, product), 1, beside)
     yield from weighted_bias(job, product, rows_of(job, product), backward=True)
     if product.bias:
         yield _stream(job, "bias gradient", rows_of(job, product) * product.outputs * job.element, 0)

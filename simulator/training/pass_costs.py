@@ -96,7 +96,7 @@ class PassCosts:
         self.invalid: set[str] = set()
         """Names of kernels priced outside the range of their measurements."""
         self.kernel = lru_cache(maxsize=None)(self._kernel)
-        self.launches = lru_cache(maxsize=None)(self._launches)
+        self.host = lru_cache(maxsize=None)(self._host)
 
     def _kernel(self, work: Work) -> Content:
         cost = kernel_cost(work, self.device)
@@ -162,7 +162,7 @@ class PassCosts:
     ) -> Piece:
         """A pass through one layer, forward or `back`, beside it the host's launches, the copies of what is offloaded,
         and of experts."""
-        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self.launches(kind, back)))
+        launches = Content(host=units.to_ticks(self.host(kind, back)))
         if self.job.blocking:
             return self.piece([*copies, *(step for one in stretches for step in one.steps)]) + single(launches)
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
@@ -175,17 +175,25 @@ class PassCosts:
             built.wait(hidden)
         return built.build()
 
-    def _launches(self, kind: LayerKind, back: bool = False) -> float:
-        """Launches of a pass through a layer, over those through a layer with a dense MLP and the same attention,
-        nothing captured and without adapters, with which both passes count as forward ones."""
-        job = self.job
+    def _host(self, kind: LayerKind, back: bool = False) -> float:
+        """Seconds that the host takes to launch a pass through a layer.
+
+        A call of the framework takes its share of `layer_overhead`, of `experts_overhead` in a layer with experts: that
+        of a layer with a dense MLP and the same attention, nothing captured and without adapters, with which both
+        passes count as forward ones. What a call launches after its first product takes `product_overhead`.
+        """
+        job, stack = self.job, self.job.stack
         if kind.mlp in ("dense", "none") and not job.cuda_graphs and not job.lora:
-            return 1.0
+            return stack.layer_overhead.value
         bare, back = replace(job, lora=None) if job.lora else job, back and not job.lora
         plain = operators.layer_ops(bare, kind._replace(mlp="dense") if kind.mlp == "moe" else kind)
-        own = operators.layer_ops(job, kind)
-        kept = replace(bare, recompute="none")
-        return _launched(job, own, job.cuda_graphs, back) / _launched(kept, plain, back=back)
+        own = _launched(job, operators.layer_ops(job, kind), job.cuda_graphs, back)
+        kept = _launched(replace(bare, recompute="none"), plain, back=back)
+        experts = stack.experts_overhead if kind.mlp == "moe" else None
+        overhead = (experts or stack.layer_overhead).value
+        if stack.product_overhead is None:
+            return overhead * (own.kernels / kept.kernels)
+        return overhead * own.calls / kept.calls + stack.product_overhead.value * own.further
 
     def _lists(self, kind: LayerKind, near: bool = False, reductions: bool = False) -> Piece:
         """Waiting for the host while it fills the lists of the gathers of a layer, `near` ones of second shards, or of
@@ -318,17 +326,31 @@ def called(step: Collective, job: Job) -> Comm:
     return Comm(step.operation, step.axis, step.size, among)
 
 
-def _launched(job: Job, ops: Sequence[Op], graphs: Sequence[str] = (), back: bool = False) -> int:
-    """Kernels that the host launches for the forward pass of operations, or for the one `back` with the modules that it
+class Launched(NamedTuple):
+    """What the host launches in a pass."""
+
+    calls: int
+    """Calls of the framework, and graphs."""
+    further: int
+    """Kernels that calls launch after as many as they are."""
+
+    @property
+    def kernels(self) -> int:
+        """All of it."""
+        return self.calls + self.further
+
+
+def _launched(job: Job, ops: Sequence[Op], graphs: Sequence[str] = (), back: bool = False) -> Launched:
+    """What the host launches for the forward pass of operations, or for the one `back` with the modules that it
     computes again, and graphs of what is captured; norms of heads are not counted, as `layer_overhead` holds them: the
     steps that it was chosen on have them."""
     left = [op for op, part in zip(ops, _parts(ops), strict=True) if part not in graphs and "all" not in graphs]
     again = computed_again(left, job.recompute_modules) if back and job.recompute == "selective" else ()
     run = (*operators.steps(job, again), *operators.steps(job, backward(left) if back else left))
-    kernels = (step for step in operators.each(run) if isinstance(step, Kernel))
-    counted = [k for k in kernels if k.name != HEADS]
-    alone = sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in counted)
-    return alone + len(set(graphs) & {*_parts(ops), "all"})
+    counted = [k for k in operators.each(run) if isinstance(k, Kernel) and k.name != HEADS]
+    kernels = [k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in counted]
+    calls = sum(min(k.calls or alone, alone) for k, alone in zip(counted, kernels, strict=True))
+    return Launched(calls + len(set(graphs) & {*_parts(ops), "all"}), sum(kernels) - calls)
 
 
 def _parts(ops: Sequence[Op]) -> list[str]:

@@ -42,6 +42,8 @@ class Kernel(NamedTuple):
     """Whether it computes a gradient of weights, which nothing in the backward pass waits for."""
     launches: int = 1
     """Kernels that the host launches for it."""
+    calls: int = 0
+    """Calls of the framework that launch them; 0: one each."""
     beside: tuple[Collective, ...] = ()
     """Collectives that run beside it, one after the other, where the stack overlaps communication."""
     share: float = 1.0

@@ -1,5 +1,6 @@
 """Adapters of low rank: what is computed, kept and sent beside frozen matrices, by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,9 +43,11 @@ def test_the_host_launches_what_adapters_add() -> None:
     """Two small products more for each adapted one; as many launches as a layer without them where there are none."""
     device = compile_device(jobs.cluster().node.accelerator)
     given: tuple[dict[str, Any] | None, ...] = (None, {"rank": 8}, {"rank": 64})
-    launches = [PassCosts(job(lora), device, lambda comm, bulk: 0).launches(jobs.LAYER) for lora in given]
-    assert launches[0] == 1.0
-    assert launches[0] < launches[1] == launches[2] < 2.0
+    second = jobs.stack("megatron-core").layer_overhead.model_copy(update={"value": 1.0})
+    found = [replace(one, stack=one.stack.model_copy(update={"layer_overhead": second})) for one in map(job, given)]
+    host = [PassCosts(one, device, lambda comm, bulk: 0).host(jobs.LAYER) for one in found]
+    assert host[0] == 1.0
+    assert host[0] < host[1] == host[2] < 2.0
 
 
 def test_dropout_of_adapters_is_one_pass_whatever_a_stack_fuses() -> None:

@@ -134,6 +134,7 @@ def test_scales_of_tensors_as_they_are_are_kernels_of_their_own() -> None:
         steps = operators.layer_forward(own, own.kinds[0])
         kernels = [step for step in steps if isinstance(step, Kernel)]
         assert all(k.work.kernels == k.launches for k in kernels if isinstance(k.work, Stream) and "cast" in k.name)
+        assert all(k.calls == k.launches // (2 if "experts" in k.name else 1) for k in kernels if "cast" in k.name)
         casts = {step.name: step.launches for step in kernels}
         assert casts["cast experts in"] == casts["cast experts out"] == rows
         assert casts.get("cast attention in", normed) == normed
@@ -204,6 +205,31 @@ def test_backward_passes_launch_their_own_kernels() -> None:
     own = sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in layer)
     assert launched_back() == pytest.approx(own / dense)
     assert launched_back(cuda_graphs=("all",)) == pytest.approx(1 / dense)
+
+
+def test_products_after_the_first_of_a_call_take_the_host_less() -> None:
+    """Both experts of a device: two calls with two products each forward, four backward."""
+
+    def hosts(each: float | None) -> list[float]:
+        found = job(1.0)
+        figure = None if each is None else Figure[float](value=each, status="estimate", source="test")
+        own = passes(replace(found, stack=found.stack.model_copy(update={"product_overhead": figure})))
+        return [sum(p.content.host for p in one.parts if p.lane == HOST) * 1e-12 for one in (own.forward, own.backward)]
+
+    alike, free, paid = hosts(None), hosts(0.0), hosts(0.01)
+    assert all(few < many for few, many in zip(free, alike, strict=True))
+    assert [round((p - f) / 0.01) for p, f in zip(paid, free, strict=True)] == [2, 4]
+
+
+def test_layers_with_experts_have_an_overhead_of_their_own() -> None:
+    found = job(1.0)
+    figure = Figure[float](value=2.0, status="estimate", source="test")
+    own = replace(found, stack=found.stack.model_copy(update={"experts_overhead": figure}))
+    device = compile_device(jobs.cluster().node.accelerator)
+    given, other = (PassCosts(one, device, lambda comm: 0) for one in (found, own))
+    (kind,) = found.kinds
+    assert other.host(kind) == 2 * given.host(kind)
+    assert other.host(kind._replace(mlp="dense")) == given.host(kind._replace(mlp="dense")) == 1.0
 
 
 def test_what_is_computed_again_is_launched_again_unless_it_is_captured() -> None:
