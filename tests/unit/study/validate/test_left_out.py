@@ -37,3 +37,4 @@ def test_stacks_name_what_taught_them() -> None:
     assert "megatron-moe-modelzoo" in taught("NVIDIA's NeMo containers 24.01 to 24.07")
     assert taught("a stack of one's own") == ""
     assert all(error > -1 for error in refitted().values())
+    assert {"moezoo-h100-ep32", "mbridge-25.09-deepseekv3-b200-fp8-cs-270"} <= refitted().keys()
