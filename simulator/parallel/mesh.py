@@ -95,7 +95,7 @@ def _order(parallel: Parallel, sizes: dict[str, int]) -> tuple[str, ...]:
     """The axes, fastest first; those of plug-ins that a default order does not know stand at their usual place, and
     those of the experts have no place among the others."""
     order = [name for name in parallel.order.split("-") if not (AXES.has(name) and AXES.get(name).folded)]
-    if "order" not in parallel.model_fields_set:
+    if not parallel.states("order"):
         order += [name for name in sizes if name not in order]
         order.sort(key=lambda name: list(sizes).index(name))
     needed = {axis for axis in sizes if axis in Parallel.model_fields or sizes[axis] > 1}

@@ -81,9 +81,8 @@ class Adapters(Spec):
     def _check_whole(self) -> None:
         if self.slots is None:
             raise ValueError("`kind: whole` needs `slots`: how many models the devices of a replica hold at once")
-        for key in ("rank", "targets", "kernels", "base_share"):
-            if key in self.model_fields_set:
-                raise ValueError(f"`{key}` is of adapters of low rank, and `kind: whole` has none: leave it out")
+        for key in filter(self.states, ("rank", "targets", "kernels", "base_share")):
+            raise ValueError(f"`{key}` is of adapters of low rank, and `kind: whole` has none: leave it out")
 
 
 class Finetuning(Spec):

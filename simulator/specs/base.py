@@ -44,6 +44,11 @@ class Spec(BaseModel):
         """Keys that plug-ins add to those of the fields, and the type of each."""
         return {}
 
+    def states(self, key: str) -> bool:
+        """Whether a field is written, and as another value than its default, which `explain` writes out too."""
+        default = type(self).model_fields[key].get_default(call_default_factory=True, validated_data={})
+        return key in self.model_fields_set and bool(getattr(self, key) != default)
+
     @classmethod
     def model_json_schema(cls, *arguments: Any, **options: Any) -> dict[str, Any]:
         """The JSON schema of files of this kind, with the fields' documentation, references and foreign names."""

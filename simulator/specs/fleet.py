@@ -204,7 +204,7 @@ class Station(Spec):
             raise ValueError(
                 f"of the station `{self.name}` at most {MOST_FAILING:,} `servers` fail, not {self.servers:,}"
             )
-        if self.mtbf is None and "repair" in self.model_fields_set:
+        if self.mtbf is None and self.states("repair"):
             raise ValueError(
                 f"`repair` of the station `{self.name}` follows failures: write `mtbf` too, or leave it out"
             )

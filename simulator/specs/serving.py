@@ -422,7 +422,7 @@ class Serving(Spec):
             raise ValueError("a `prefill` pool needs a `decode` pool and the other way round")
         if "prefill" not in roles:
             apart = ("first_token", "decode_router", "local_prompts", "switching")
-            for key in (key for key in apart if getattr(self, key) != type(self).model_fields[key].default):
+            for key in filter(self.states, apart):
                 raise ValueError(f"`{key}` is for `pools` with the roles `prefill` and `decode`: leave it out")
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):

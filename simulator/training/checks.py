@@ -359,10 +359,10 @@ def without_experts(training: Training, model: Model) -> list[str]:
             f"overlap_shared_experts: {model.name} has no shared experts",
         ),
         (
-            experts and "exponent" in routing.model_fields_set and routing.load not in ("zipf", "drifting"),
+            experts and routing.states("exponent") and routing.load not in ("zipf", "drifting"),
             _not(routing, "exponent"),
         ),
-        (experts and "drift" in routing.model_fields_set and routing.load != "drifting", _not(routing, "drift")),
+        (experts and routing.states("drift") and routing.load != "drifting", _not(routing, "drift")),
         (experts and routing.first_step and not routing.moves, _not(routing, "first_step")),
         (experts and routing.rebalanced > 1 and not routing.moves, _not(routing, "rebalanced")),
         (

@@ -224,8 +224,16 @@ def test_a_host_link_carries_no_more_than_it_has(tmp_path: Path) -> None:
     assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None
 
 
-def test_a_service_runs_as_it_is_explained(tmp_path: Path) -> None:
-    """Defaults that are for pools apart were refused where they were written out."""
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"fleet": {"after": [{"name": "detokeniser", "servers": 1, "per_token": "1 ms"}]}},
+        {"adapters": {"count": 1, "kind": "whole", "slots": 1}},
+    ],
+)
+def test_a_service_runs_as_it_is_explained(more: dict[str, Any], tmp_path: Path) -> None:
+    """Defaults that are for pools apart, stations that fail and adapters of low rank were refused written out."""
     document = {
         "version": 1,
         "name": "explained",

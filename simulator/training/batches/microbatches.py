@@ -54,7 +54,7 @@ def _check_groups(training: Training) -> None:
     if parallel.cp > 1:
         message = f"cp {parallel.cp}: groups are made of data-parallel ranks, sequence by sequence"
         raise InputError(Problem(message, path="training.parallel.cp", hint="leave `cp` out; `cp_kind` says how"))
-    if "order" in parallel.model_fields_set:
+    if parallel.states("order"):
         message = "groups of data-parallel ranks are simulated in the usual order of ranks"
         raise InputError(Problem(message, path="training.parallel.order", hint="leave it out"))
 

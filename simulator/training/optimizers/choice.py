@@ -62,7 +62,10 @@ def unused(training: Training, stack: Stack, mesh: Mesh, zero: int) -> list[str]
     if given is None:
         return []
     read = OPTIMIZERS.get(given.name).options
-    found = [(f"{key}: {given.name} has none" if key not in read else "") for key in sorted(given.model_fields_set)]
+    found = [
+        (f"{key}: {given.name} has none" if key not in read else "")
+        for key in sorted(filter(given.states, type(given).model_fields))
+    ]
     found = [text for text in found if text and not text.startswith("name:")]
     if given.whole and "whole" in read and not zero:
         found.append("whole: parallel.zero is 0, so that every rank has whole matrices")
