@@ -16,10 +16,11 @@ from simulator.interop.rows.exchanges import OPERATIONS as EXCHANGED
 from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
 WORDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv")
-NAMES = {"alltoall": "all_to_all", "sendrecv": "send", "shift": "send"}
+NAMES = {"alltoall": "all_to_all", "sendrecv": "shift"}
 COLUMNS = (
     "source",
     "op",
@@ -47,7 +48,13 @@ def rows_of_file(asked: Asked) -> dict[str, pd.DataFrame]:
     order = table.groupby(["source", "op", "ranks", "nodes"])["size"].rank(method="dense").astype(int)
     table["part"] = np.where(order % 3 == 0, "held-out sizes", "fitted")
     table["profile"] = [str(load_spec(Cluster, name).collectives) for name in table.cluster]
-    return {str(name): own.reset_index(drop=True) for name, own in table.groupby("profile")}
+    return {str(name): _known(str(name), own.reset_index(drop=True)) for name, own in table.groupby("profile")}
+
+
+def _known(name: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a profile, messages to the next rank as sends where it does not tell the two apart."""
+    told_apart = "shift" in load_spec(CollectiveProfile, name).algorithms
+    return rows if told_apart else rows.assign(op=rows.op.replace({"shift": "send"}))
 
 
 def _published(path: Path) -> list[tuple[object, ...]]:

@@ -158,3 +158,15 @@ def test_rows_choose_by_their_own_library_and_are_told_what_their_source_was() -
     assert taken[:2] == ["", "direct/copy LL"]
     assert taken[2].startswith("nvls/")
     assert not taken[3].startswith("nvls")
+
+
+@pytest.mark.parametrize(("cluster", "operation"), [("dgx-a100", "shift"), ("dgx-h100", "send")])
+def test_a_log_of_sendrecv_is_a_shift_where_a_library_tells_it_from_a_send(
+    cluster: str, operation: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "sendrecv_perf.log"
+    ranks = "".join(f"#  Rank  {i} Group  0 Pid  {i + 1} on node0 device  {i}\n" for i in range(8))
+    log.write_text(ranks + "134217728 33554432 float sum -1 690.0 194.5 194.5 0 691.0 194.2 194.2 0\n")
+    (table,) = rows_of_file(Asked((log,), cluster=cluster)).values()
+    assert list(table.op) == [operation]
+    assert Model(table, load_spec(CollectiveProfile, table.profile[0])).taken in ([""], ["shift"])
