@@ -83,6 +83,15 @@ FOUND = {
         {},
         _refused,
     ),
+    "experts of a server whose cards hold whole layers": Input(
+        ["run", "s.yaml", "--quiet"],
+        {
+            "s.yaml": b"{version: 1, name: layers, cluster: {extends: clusters/dgx-h100, nodes: 1}, stack: llama.cpp, "
+            b"model: {extends: models/olmoe-1b-7b, layers: 4}, serving: {parallel: {tp: 2}}, requests: {count: 1, "
+            b"arrivals: {at_once: true}, lengths: {prompt: {fixed: 9}, output: {fixed: 2}}}}"
+        },
+        lambda answer: answer.err if answer.code else None,
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},

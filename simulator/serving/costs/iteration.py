@@ -387,8 +387,9 @@ def compile_costs(
     check_overlap(model, overlap, layout)
     device = compile_device(own.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
-    spread, exchange = _experts(model, layout, stack, traffic, resolved, tp)
-    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut, spread, exchange)
+    cut = layout.expert_cut if tp == layout.tp else 1  # devices that hold whole layers hold whole experts
+    spread, exchange = _experts(model, layout, stack, traffic, resolved, max(layout.sharers * tp // cut, 1))
+    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, cut, spread, exchange)
     shard = replace(shard, dcp=context_cut(model, layout, tp), queries_apart=layout.dcp_exchange == "gather")
     layers = depths(model, split_layers(model.layers, stages, stack.split == "layer"))
     each = 1 if speculation is None else speculation.most_rows
@@ -480,12 +481,11 @@ def graphed(stack: ServingStack, rows: int) -> ServingStack:
 
 
 def _experts(
-    model: Model, layout: Layout, stack: ServingStack, traffic: ExpertTraffic, formats: Formats, tp: int
+    model: Model, layout: Layout, stack: ServingStack, traffic: ExpertTraffic, formats: Formats, parts: int
 ) -> tuple[Spread | None, Exchange | None]:
-    """Where experts lie, and the library that sends rows to them; nothing of a dense model."""
+    """Where experts lie, in `parts`, and the library that sends rows to them; nothing of a dense model."""
     if model.experts is None:
         return None, None
-    parts = max(layout.sharers * tp // layout.expert_cut, 1)
     spread = Spread(model, parts, traffic.routing, traffic.local_share)
     return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)
 
