@@ -30,8 +30,8 @@ AHEAD = 128
 """Iterations that are looked at together, at most."""
 LEAST_AHEAD = 8
 """Iterations that are looked at together, at least, where members come and go; else twice those of the last stay."""
-CELLS = 2_048
-"""Iterations times members that compiled code looks at in the time that beginning a stay takes anyway."""
+CELLS = 8_192
+"""Iterations times members that compiled code looks at in the time that another stay would take."""
 
 
 class Yields:

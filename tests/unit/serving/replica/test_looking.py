@@ -1,5 +1,7 @@
 """What iterations to come give, member by member, is what numpy finds for all of them at once."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,22 @@ def test_runs_that_are_looked_ahead_of_by_compiled_code_are_the_same(
 def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_code, "find_spec", lambda _: None)
     assert looking.compiled.__wrapped__() is None
+
+
+def test_a_batch_of_128_is_looked_at_64_iterations_ahead() -> None:
+    """Though members came and went in the last eight: a longer look takes less than another stay."""
+    n, table = 128, _sums(np.ones(TURNS, np.int64))
+    taken = np.tile(np.array([[100], [1000], [7], [0]]), n)
+    yields = SimpleNamespace(drafts=lambda n: (1, 2), tables={1: table}, means={1: 1.0}, largest={1: 2})
+    decodes = SimpleNamespace(
+        _ahead=None,
+        yields=yields,
+        n=n,
+        grows=False,
+        _look=8,
+        short_looks=True,
+        _compiled=CompiledAhead(READ),
+        _taken=taken,
+    )
+    ahead = SpeculatingDecodes._looked(decodes)  # type: ignore[arg-type]
+    assert (ahead.count, ahead.done) == (64, False)
