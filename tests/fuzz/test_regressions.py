@@ -92,6 +92,16 @@ FOUND = {
         },
         lambda answer: answer.err if answer.code else None,
     ),
+    "a whole prompt beyond any budget, for which there is no room yet": Input(
+        ["run", "s.yaml", "--quiet"],
+        {
+            "s.yaml": b"{version: 1, name: whole, cluster: {extends: clusters/dgx-h100, nodes: 1}, stack: vllm, "
+            b"model: {extends: models/llama-3-8b, layers: 2}, serving: {batching: {policy: whole-prompts, "
+            b"token_budget: 64, max_sequences: 2}, kv_cache: {blocks: 14, block_size: 16}, context: 200}, "
+            b"requests: {count: 4, arrivals: {at_once: true}, lengths: {prompt: {fixed: 140}, output: {fixed: 50}}}}"
+        },
+        lambda answer: answer.err if answer.code else None,
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},

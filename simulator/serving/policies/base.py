@@ -140,6 +140,8 @@ class Policy(ABC):
                     if self.in_order:
                         break
                     continue
+                else:
+                    plenty = False  # of room for a budget
             if not plenty:
                 needed = view.demand(request, chunk)
                 if needed > room:
