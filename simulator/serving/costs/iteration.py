@@ -385,9 +385,8 @@ def compile_costs(
     traffic, overlap = traffic or ExpertTraffic(), overlap or Overlap()
     check_layout(model, layout, own, tp, stages, traffic)
     check_overlap(model, overlap, layout)
-    device = compile_device(own.node.accelerator)
+    device, cut = compile_device(own.node.accelerator), layout.expert_cut if tp == layout.tp else 1  # whole with layers
     resolved, notes = resolve_formats(formats, device, stack.sums)
-    cut = layout.expert_cut if tp == layout.tp else 1  # devices that hold whole layers hold whole experts
     spread, exchange = _experts(model, layout, stack, traffic, resolved, max(layout.sharers * tp // cut, 1))
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, cut, spread, exchange)
     shard = replace(shard, dcp=context_cut(model, layout, tp), queries_apart=layout.dcp_exchange == "gather")
