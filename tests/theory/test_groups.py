@@ -117,7 +117,7 @@ def test_short_documents_do_not_pay_for_the_longest_where_rings_are_slow() -> No
             "16,384 tokens need 16 ranks with room for 1,024 each, there are 8",
         ),
         (HYBRID, {"cp": 2}, "cp 2: groups are made of data-parallel ranks"),
-        (HYBRID, {"order": "tp-cp-ep-dp-pp"}, "in the usual order of ranks"),
+        (HYBRID, {"order": "tp-cp-ep-pp-dp"}, "in the usual order of ranks"),
         (HYBRID, {"cp_kind": "usp"}, "`cp_kind: usp` has no way to attend within packed documents"),
         (HYBRID, {"shape": jobs.model(heads=4, hidden=1024)}, "more than the 4 attention heads"),
     ],

@@ -35,4 +35,5 @@ def test_models_without_norms_and_compilers_do_not(name: str, normed: bool) -> N
 def test_the_host_takes_no_longer_for_them() -> None:
     """Host times of layers were chosen on steps in which they ran."""
     counts = [_launched(one, operators.layer_ops(one, one.model.kinds[0])) for one in (job(), job(normed=False))]
-    assert counts[0] == counts[1] > 0
+    assert counts[0] == counts[1]
+    assert counts[0].calls > 0

@@ -48,11 +48,17 @@ def chosen(sections: Mapping[str, Any]) -> "type[AnyRun]":
         from simulator.specs.workflow import Workflow
 
         return Workflow
-    from simulator.specs.scenario import JobsScenario, Scenario, ServingScenario
-
     if "jobs" in sections:
+        from simulator.specs.jobs import JobsScenario
+
         return JobsScenario
-    return ServingScenario if serves(sections) else Scenario
+    if serves(sections):
+        from simulator.specs.serves import ServingScenario
+
+        return ServingScenario
+    from simulator.specs.scenario import Scenario
+
+    return Scenario
 
 
 def serves(sections: Mapping[str, Any]) -> bool:

@@ -70,7 +70,6 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"model": "../../etc/passwd"}, "model `"),
         ({"model": "Unheard-9B"}, "model `Unheard-9B`"),
         ({"engine": "Abacus"}, "engine `Abacus`"),
-        ({"engine": "NanoFlow"}, "engine `NanoFlow`"),
         ({"precision": {"compute": "fp3"}}, "precision `fp3`"),
         ({"parallelism": {"tp": 3}, "num_accelerators": 2}, "is not 2 accelerators"),
         ({"parallelism": {"tp": 16}, "num_accelerators": 16}, "16 accelerators of 8"),
