@@ -343,6 +343,8 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str, fixed: Place | 
     message = getattr(error, "problem", None) or "the text ends too early"
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     place = fixed or (Place(name, mark.line + 1, mark.column + 1) if mark is not None else Place(name))
+    if "maximum nesting depth" in message:  # the scanner of libyaml in PyYAML 6.0.4 has a limit too, far above ours
+        return place.problem(f"values are nested more than {MAX_DEPTH} deep")
     hint = next((hint for start, hint in _HINTS if start in message), "")
     return place.problem(f"no YAML: {message}", hint=hint)
 
