@@ -13,8 +13,9 @@ export PYTHONDONTWRITEBYTECODE =
 
 COUNT ?= 100000
 SEED ?= 1
+CONSTRAINTS ?= constraints.txt
 
-.PHONY: run test test-all explore fuzz check regression baselines docs bench clean help
+.PHONY: run test test-all explore fuzz check regression baselines docs lock bench clean help
 
 run: $(VENV)/.package  ## replay the GPT-1T step of Megatron-LM on 3,072 A100
 	$(BIN)/clustersim run $(SCENARIO)
@@ -46,6 +47,12 @@ fuzz: $(VENV)/.dev  ## COUNT random inputs from SEED on; those that fail are pri
 docs: $(VENV)/.docs  ## HTML pages in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
+lock:  ## the newest versions of all packages, written into constraints.txt when the tests pass with them
+	$(MAKE) clean
+	$(MAKE) test CONSTRAINTS=/dev/null
+	{ echo '# The versions that the tests passed with, by `make lock`.'; $(BIN)/pip freeze --exclude-editable; } > constraints.txt
+	touch $(VENV)/.package $(VENV)/.dev
+
 bench: $(VENV)/.dev  ## the speed table
 	$(BIN)/python -m benchmarks
 
@@ -56,23 +63,30 @@ clean:  ## remove everything that make has made
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# The environment is made anew whenever pyproject.toml changes. What it needs is installed in one go, and compiled on all
-# cores, where pip would take one, without the tests that libraries bring along.
+# The environment is made anew whenever pyproject.toml or constraints.txt changes. What it needs is installed in one go, in
+# the versions that the tests passed with so that every clone gives the same verdict (the newest where one of them cannot be
+# had), and compiled on all cores, where pip would take one, without the tests that libraries bring along.
+INSTALL = $(PIP) install --no-compile --editable
+define PACKAGES
+$(INSTALL) '.$(EXTRAS)' --constraint $(CONSTRAINTS) || { \
+	echo "versions of constraints.txt cannot be had here: installing the newest, which the tests have not seen" >&2; \
+	$(INSTALL) '.$(EXTRAS)'; }
+endef
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 
-$(VENV)/.package: pyproject.toml
+$(VENV)/.package: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3" >&2; exit 2; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(PIP) install --no-compile --editable '.$(EXTRAS)'
+	$(PACKAGES)
 	@$(COMPILE)
 	@echo 'with $(EXTRAS)' > $@
 
 $(VENV)/.dev: EXTRAS = [dev]
 $(VENV)/.dev: $(VENV)/.package
-	@grep -q dev $< || { $(PIP) install --no-compile --editable '.[dev]' && { $(COMPILE); }; }
+	@grep -q dev $< || { { $(PACKAGES); } && { $(COMPILE); }; }
 	@touch $@
 
 $(VENV)/.docs: EXTRAS = [docs]
 $(VENV)/.docs: $(VENV)/.package
-	@grep -qE 'dev|docs' $< || { $(PIP) install --no-compile --editable '.[docs]' && { $(COMPILE); }; }
+	@grep -qE 'dev|docs' $< || { { $(PACKAGES); } && { $(COMPILE); }; }
 	@touch $@
