@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from simulator.machine_code import is_kept
+
 if TYPE_CHECKING:
     from simulator.engine.clock import Progress
     from simulator.engine.load import Load
@@ -11,15 +13,32 @@ if TYPE_CHECKING:
     from simulator.engine.tape import Timeline
 
 LEAST = 50_000
-"""Operations that run activities or meet from which compiled code is loaded."""
+"""Operations that run activities or meet from which compiled code is loaded, and made where there is none yet."""
+LEAST_KEPT = 10_000
+"""The same where it is there: to load it takes as long as to run so many on the clock."""
+LEAST_LOADED = 1_000
+"""The same where an earlier tape has loaded it: below, a tape takes longer to lay out than to run."""
 MOST_NODES = 1 << 25
 """Lanes times resources that an activity uses above which a tape is left to the clock."""
 
 
 def large(score: "Score") -> bool:
     """Whether a tape is worth loading the code."""
+    if not is_worth(score.duration.count(-1)):
+        return False
     most = max((len(phase.uses) for own in score.rendezvous.activities for phase in own.phases), default=0)
-    return score.duration.count(-1) >= LEAST and most * len(score.tape.lane_start) <= MOST_NODES
+    return most * len(score.tape.lane_start) <= MOST_NODES
+
+
+def is_worth(operations: int) -> bool:
+    """Whether so many operations that run activities or meet take longer on the clock than to load the code, if any."""
+    if operations >= LEAST or operations < LEAST_LOADED:
+        return operations >= LEAST
+    from simulator.engine.compiled import machine
+
+    if machine.compiled.cache_info().currsize:
+        return True
+    return operations >= LEAST_KEPT and is_kept(machine.__file__)
 
 
 def played(score: "Score", solver: "Solver | None", progress: "Progress | None") -> "Timeline | None":

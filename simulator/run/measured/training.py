@@ -59,8 +59,8 @@ def _settled(drafted: Draft, assumed: list[str]) -> Scenario:
 
 
 def simulated(mapped: Mapped, scenario: Scenario | None = None) -> Result:
-    """A step of a row, or of a variant of its scenario."""
-    return gather(run(scenario or mapped.scenario, fold="tiers"))
+    """A step of a row, or of a variant of its scenario; what shared links carried over time is not written down."""
+    return gather(run(scenario or mapped.scenario, fold="tiers", recording=False))
 
 
 def measured_step(row: Row, job: Job) -> float:

@@ -1,5 +1,7 @@
 """Tapes in arrays, as Python reads the function that is compiled: the same as the clock, operation by operation."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,6 +110,31 @@ def test_small_tapes_and_machines_without_numba_stay_with_the_clock(monkeypatch:
     assert execute(made, max_min, calls.append).end.tolist() == expected.end.tolist()
     assert calls[:2] == [5, 10]
     assert execute_recorded(made, max_min, None, [0], ["send"] * len(made), 9)[0].end.tolist() == expected.end.tolist()
+
+
+@pytest.mark.parametrize(
+    ("operations", "kept", "loaded", "expected"),
+    [
+        (999, True, True, False),
+        (1_000, False, True, True),
+        (9_999, True, False, False),
+        (10_000, True, False, True),
+        (49_999, False, False, False),
+        (50_000, False, False, True),
+    ],
+)
+def test_code_that_is_there_runs_smaller_tapes(
+    operations: int, kept: bool, loaded: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @cache
+    def loads() -> None:
+        return None
+
+    if loaded:
+        loads()
+    monkeypatch.setattr(machine, "compiled", loads)
+    monkeypatch.setattr(compiled, "is_kept", lambda _: kept)
+    assert compiled.is_worth(operations) is expected
 
 
 def test_a_tape_that_lasts_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
