@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
-from simulator.interop.rows import accelerators, experts, machines, recipes, schedules, slices
+from simulator.interop.rows import accelerators, experts, machines, recipes, schedules, slices, submissions
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
@@ -155,9 +155,10 @@ def draft(row: Row) -> Draft:
     row = schedules.stated(row)
     _check_supported(row)
     assumed: list[str] = []
+    row, submitted = submissions.stated(row, assumed)
     row = _divisible(slices.stated(row, _cluster_name(row, []), assumed), assumed)
     try:
-        scenario = _scenario(row, assumed)
+        scenario = _scenario(row, submitted, assumed)
     except InputError as error:
         raise Refused(" ".join(str(error).split())) from None
     except ValidationError as error:
@@ -244,13 +245,13 @@ def _refusal(reader: Callable[..., Any], *said: Any) -> str:
 # ---- parts of the scenario ---------------------------------------------------------------------------------------
 
 
-def _scenario(row: Row, assumed: list[str]) -> Scenario:
+def _scenario(row: Row, submitted: dict[str, Any], assumed: list[str]) -> Scenario:
     name = stack_name(row)
     stack = _with_gradients(load_spec(Stack, name), name, names.numbers(row.precision).precision, assumed)
     if names.family(row.framework, row.shard).stands_in:  # type: ignore[union-attr]  # or its name were refused
         assumed.append(f"framework `{row.framework}` as {name}, the most like it")
     cluster, model = _cluster(row, assumed), _model(row, assumed)
-    training = _training(row, stack, assumed)
+    training = _training(row, stack, submitted, assumed)
     return Scenario(version=1, name=row.id, cluster=cluster, model=model, stack=stack, training=training)
 
 
@@ -425,7 +426,7 @@ def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str])
     return stack.model_copy(update={"gradient_bytes": size, "reduce_bytes": size})
 
 
-def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
+def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[str]) -> Training:
     tp, pp = _accumulating(row, assumed) or (_axis(row, "tp", assumed), _axis(row, "pp", assumed))
     vpp, cp, said = row.vpp or 1, row.cp or 1, schedules.schedule(row.schedule, pp)
     adapters, open_ones = names.lora(row.task, row.flags, row.notes)
@@ -479,7 +480,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     set_by_recipe = recipes.settings(row, assumed)
     if "dispatcher" not in set_by_recipe:
         set_by_recipe["dispatcher"] = experts.dispatcher(row, assumed)
-    return Training(**{**stated, **set_by_recipe})
+    return Training(**{**stated, **set_by_recipe, **submitted})
 
 
 PACKED = 256
