@@ -11,7 +11,7 @@ import numpy as np
 from simulator.results.spread import REQUEST, STEP, Circumstances
 from simulator.run.extent import Extent
 from simulator.run.ground import Conditions
-from simulator.run.spread.conformal import UNSEEN, weighted
+from simulator.run.spread.conformal import UNSEEN, Floats, Ints, weighted
 from simulator.run.spread.near import FORMAT, Like, apart, distances
 from simulator.run.spread.residuals import Residuals, shipped
 
@@ -21,6 +21,8 @@ FEWEST_PAIRS = 20
 """Pairs of rows from which on anything is said."""
 MOST = 0.99
 """No more than this is ever claimed."""
+ROUNDING = 1e-12
+"""Weight of pairs, of 1 in all, that is none."""
 NEARLY_ALIKE = FORMAT
 """Distance up to which two runs err in the same way."""
 
@@ -58,12 +60,26 @@ def held(known: Residuals, one: Like, other: Like, difference: float) -> float |
         return None
     away = UNSEEN * (known.unseen != one.unseen)
     first, second = (weighted(distances(run, known.rows) + away, known.sources, by.reach) for run in (one, other))
-    weights = np.outer(first, second)
-    np.fill_diagonal(weights, 0.0)
-    if apart(one, other) <= NEARLY_ALIKE:
-        weights *= known.sources[:, None] == known.sources[None, :]
-    if weights.sum() <= 0 or weights.sum() ** 2 / (weights**2).sum() < FEWEST_PAIRS:
+    groups = known.sources if apart(one, other) <= NEARLY_ALIKE else np.zeros_like(known.sources)
+    total, squares = _pairs(first, second, groups), _pairs(first**2, second**2, groups)
+    if total <= ROUNDING or total**2 < FEWEST_PAIRS * squares:
         return None
-    errors = known.residuals[None, :] - known.residuals[:, None]
-    holds = (errors + difference) * (1.0 if difference > 0 else -1.0) > 0
-    return min(float(weights[holds].sum() / weights.sum()), MOST)
+    sign = 1.0 if difference > 0 else -1.0
+    holds = sum(
+        _hold(first[own], second[own], sign * known.residuals[own], abs(difference))
+        for own in (groups == group for group in np.unique(groups))
+    )
+    return float(min(holds / total, MOST))
+
+
+def _pairs(first: Floats, second: Floats, groups: Ints) -> float:
+    """The weight of all pairs of two rows of one group: products of the weights that the two have in either run."""
+    return float(np.bincount(groups, first) @ np.bincount(groups, second) - first @ second)
+
+
+def _hold(first: Floats, second: Floats, residuals: Floats, least: float) -> float:
+    """The weight of the pairs of two rows in which the second's residual is more than the first's less `least`."""
+    order = np.argsort(residuals)
+    above = np.append(np.cumsum(second[order][::-1])[::-1], 0.0)
+    all_pairs = first @ above[np.searchsorted(residuals[order], residuals - least, side="right")]
+    return float(all_pairs - (first @ second if least > 0 else 0.0))

@@ -1,13 +1,15 @@
 """How sure it is that one run is faster than another."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 from simulator.run.extent import Extent
 from simulator.run.ground import Conditions
 from simulator.run.spread.compared import MOST, held, of, stated
-from simulator.run.spread.conformal import Widening
-from simulator.run.spread.near import Alike, Like
+from simulator.run.spread.conformal import Widening, weighted
+from simulator.run.spread.near import Alike, Like, distances
 from simulator.run.spread.residuals import Residuals
 
 OURS = Like(
@@ -47,6 +49,20 @@ def test_slower_is_as_sure_as_faster_and_nothing_is_certain() -> None:
     faster, slower = held(known, OURS, OURS, -0.03), held(known, OURS, OURS, 0.03)
     assert faster == pytest.approx(slower, abs=0.02)
     assert held(known, OURS, OURS, 3.0) == MOST
+
+
+@pytest.mark.parametrize("other", [OURS, OTHER])
+@pytest.mark.parametrize("difference", [-0.07, 0.0, 0.031])
+def test_pairs_are_summed_as_one_by_one(other: Like, difference: float) -> None:
+    """All pairs of rows of a source for runs alike, of all sources for others; a row is no pair with itself."""
+    known = _known(0.05, 0.1)
+    first, second = (weighted(distances(run, known.rows), known.sources, 0.2) for run in (OURS, other))
+    sign, whole, holds = (1 if difference > 0 else -1), 0.0, 0.0
+    for i, j in permutations(range(len(known.residuals)), 2):
+        weight = first[i] * second[j] * (other is not OURS or known.sources[i] == known.sources[j])
+        whole += weight
+        holds += weight * (sign * (known.residuals[j] - known.residuals[i] + difference) > 0)
+    assert held(known, OURS, other, difference) == pytest.approx(min(holds / whole, MOST), rel=1e-9)
 
 
 def test_few_rows_say_nothing() -> None:
