@@ -244,20 +244,17 @@ def _gaps(run: Run, ready: "Ready", chain: int, part: slice, data: slice, ticks:
     communicates = alone[place] & (cause >= 0)
     sends = np.isin(columns.kind[cause], (d.SEND_FORWARD, d.SEND_BACKWARD))
     known = np.where(sends, np.minimum(gap, (run.timeline.end - run.timeline.start)[cause]), gap) * communicates
+    uneven = run.classes.rendezvous[chain] >= 0 and _uneven(run)
+    late = _late(ready, part.start + waited, cause, before[waited], data) if uneven else np.zeros_like(gap)
     if run.program.moved:
-        waits = Waits(run.program, run.timeline)
-        traced = np.array([one >= 0 and waits.traced(one) for one in cause.tolist()], np.bool_) & ~sends
-        for since, length, one in zip(before[waited][traced], gap[traced], cause[traced], strict=True):
-            for name, share in waits.between(int(since), int(since + length), int(one)).items():
-                ticks[name] = ticks.get(name, 0) + share
+        traced, late = _traced(run, before[waited], gap, np.where(sends, -1, cause), late, ticks)
         communicates, gap = communicates & ~traced, np.where(traced, 0, gap)
         known = np.where(traced, 0, known)
     for name, lane in ((LAUNCHES, HOST), (OFFLOAD, COPY)):
         host = run.program.on(cause, lane) & (cause >= 0)
         known = np.where(host, gap, known)
         ticks[name] += int(gap[host].sum())
-    if run.classes.rendezvous[chain] >= 0 and _uneven(run):
-        late = _late(ready, part.start + waited, cause, before[waited], data)
+    if uneven:
         ticks[STRAGGLER] = int(late.sum())
         own = communicates & ~sends
         known, gap = np.where(own, gap - late, known), gap - late
@@ -266,6 +263,21 @@ def _gaps(run: Run, ready: "Ready", chain: int, part: slice, data: slice, ticks:
         for axis, share in by_axis(run.program.contents[content].whole, whole).items():
             ticks[axis] = ticks.get(axis, 0) + share
     ticks["bubble"] += int((gap - known).sum())
+
+
+def _traced(
+    run: Run, since: Ints, gap: Ints, cause: Ints, late: Ints, ticks: dict[str, int]
+) -> tuple[NDArray[np.bool_], Ints]:
+    """Book the gaps that operations of the tiers led to; which they are, and `late` again, in ticks of all gaps: what
+    peers are waited for is no more of these gaps than they have without a transfer."""
+    waits = Waits(run.program, run.timeline)
+    traced, late = np.array([one >= 0 and waits.traced(one) for one in cause.tolist()], np.bool_), late.copy()
+    for at in np.flatnonzero(traced).tolist():
+        found = waits.between(int(since[at]), int(since[at] + gap[at]), int(cause[at]))
+        late[at] = min(int(late[at]), found["bubble"])
+        for name, share in found.items():
+            ticks[name] = ticks.get(name, 0) + share
+    return traced, late
 
 
 def _uneven(run: Run) -> bool:

@@ -276,6 +276,34 @@ def test_a_service_runs_as_it_is_explained(more: dict[str, Any], tmp_path: Path)
     assert fault(Input(["explain", "s.yaml"], text, check), tmp_path) is None
 
 
+def test_waiting_for_peers_is_no_more_than_what_no_transfer_takes(tmp_path: Path) -> None:
+    """A wait for slower peers under which parameters came from the host was booked twice, and taken from the bubble."""
+    links = {"value": "64 GB/s", "status": "estimate", "source": "test"}
+    document = {
+        "version": 1,
+        "name": "late",
+        "cluster": {"extends": "clusters/dgx-h100", "nodes": 1, "node": {"host_links": links}},
+        "model": "models/gemma-3-1b",
+        "stack": "pytorch-ddp",
+        "training": {
+            "global_batch": 16,
+            "micro_batch": 1,
+            "sequence_length": 2048,
+            "parallel": {"zero": 3},
+            "precision": "fp32",
+            "noise": {"jitter": 0.05},
+            "offload": {"parameters": {}},
+        },
+        "seed": 1,
+    }
+
+    def check(answer: Answer) -> str | None:
+        return training_faults(json.loads(answer.out), document)
+
+    text = {"s.yaml": json.dumps(document).encode()}
+    assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None
+
+
 def test_settings_of_other_types_are_compared_as_nothing() -> None:
     """A pool that is a text, a layout that is a list, an axis of size 0."""
     scenarios = [
