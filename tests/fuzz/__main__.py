@@ -9,6 +9,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from subprocess import TimeoutExpired, run
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from time import perf_counter
 from tests.fuzz import harness
 from tests.fuzz.kinds import KINDS
 
-BATCH = 300
+BATCH = 500
 """Inputs of one process: more leave too little of its memory to one."""
 PATIENCE = 1800
 """Seconds after which a batch is given up."""
@@ -53,16 +54,20 @@ def _arguments() -> Namespace:
 
 
 def _batches(arguments: Namespace) -> Iterator[tuple[str, int, int]]:
-    """(kind, first number, size), the kinds in turn, as often as their weights say."""
-    chosen = {arguments.kind: 1} if arguments.kind else {kind: weight for kind, (_, weight) in KINDS.items()}
-    left, first = arguments.count, dict.fromkeys(chosen, arguments.first)
-    while left > 0:
-        for kind, _ in (pair for pair in chosen.items() for _ in range(pair[1])):
-            size = min(BATCH, left)
-            if size:
-                yield kind, first[kind], size
-            first[kind] += size
-            left -= size
+    """(kind, first number, size), the kinds in turn, each with its share of all inputs however few there are."""
+    left = _parts({arguments.kind: 1} if arguments.kind else {kind: one for kind, (_, one) in KINDS.items()}, arguments)
+    first = dict.fromkeys(left, arguments.first)
+    while any(left.values()):
+        for kind in (kind for kind, inputs in left.items() if inputs):
+            size = min(BATCH, left[kind])
+            yield kind, first[kind], size
+            first[kind], left[kind] = first[kind] + size, left[kind] - size
+
+
+def _parts(weights: dict[str, int], arguments: Namespace) -> dict[str, int]:
+    """Inputs of each kind: the count, cut where the weights before a kind and with it say."""
+    ends = [arguments.count * upto // sum(weights.values()) for upto in accumulate(weights.values())]
+    return {kind: end - begin for kind, begin, end in zip(weights, [0, *ends], ends, strict=False)}
 
 
 def _spawned(batch: tuple[str, int, int], arguments: Namespace) -> tuple[str, int, list[str]]:

@@ -52,7 +52,7 @@ def _base(random: Random) -> dict[str, Any]:
                 ({"poisson": "3 /s"}, {"poisson": "60 /s"}, {"closed_loop": {"clients": 6}}, {"at_once": True})
             ),
             "lengths": lengths,
-            "count": random.choice((1, 10, 40, 120)),
+            "count": random.choice((1, 10, 30, 60)),
         },
         "slo": {"ttft": "1 s", "tpot": "50 ms"},
         "seed": random.randrange(5),

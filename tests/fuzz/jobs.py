@@ -20,7 +20,7 @@ FULL = 1e-6
 
 def jobs(random: Random) -> Input:
     """Jobs that somebody could want beside each other."""
-    listed = [_job(random, f"job {i}") for i in range(random.choice((1, 2, 2, 2, 2, 3)))]
+    listed = [_job(random, f"job {i}") for i in range(random.choice((1, 2, 2, 2, 2, 2, 2, 3)))]
     taken = sum(job.get("nodes", 1) for job in listed)
     nodes = taken + random.choice((0, 0, 1, 2))
     cluster: dict[str, Any] = {"extends": f"clusters/{random.choice(CLUSTERS)}", "nodes": nodes}
@@ -49,8 +49,10 @@ def _job(random: Random, name: str) -> dict[str, Any]:
     document = semantics.scenario_of((semantics.training if train else semantics.serving)(random))
     keys = ("model", "stack", "training") if train else ("model", "stack", "serving", "requests", "slo")
     job = {"name": name} | {key: document[key] for key in keys}
+    if not train:
+        job["requests"] = job["requests"] | {"count": min(job["requests"]["count"], 8)}
     if train:
-        job["nodes"] = nodes = random.choice((1, 2, 2, 3, 4))
+        job["nodes"] = nodes = random.choice((1, 1, 2, 2, 2, 3))
         _fit(job, nodes * PER_NODE)
         job["repeat"] = random.random() < 0.7
     elif random.random() < 0.5:
@@ -70,12 +72,12 @@ def _fit(job: dict[str, Any], devices: int) -> None:
     parallel["tp"] = min(parallel["tp"], 4)
     parallel["pp"] = min(parallel.get("pp", 1), devices // parallel["tp"])
     each = training["micro_batch"] * devices // (parallel["tp"] * parallel["pp"])
-    training["global_batch"] = each * min(max(training["global_batch"] // each, 1), 8)
+    training["global_batch"] = each * min(max(training["global_batch"] // each, 1), 4)
     training.pop("tokens", None)
     if training.get("schedule") == "zb-h1":
         del training["schedule"]
-    if job["model"] == "models/mixtral-8x7b":
-        job["model"] = "models/llama-3-8b"
+    if "mixtral-8x7b" in str(job["model"]):
+        job["model"] = {"extends": "models/llama-3-8b", "layers": 8}
 
 
 def _tree(random: Random, nodes: int) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def line(random: Random) -> Input:
     for _ in range(random.choice((0, 1, 1, 2, 4))):
         words += _word(name, random)
     words += SHORT if name in ("run", "explain", "plan", "sweep") and random.random() < 0.6 else []
-    if name in ("sweep", "plan", "check", "validate"):
+    if name in ("sweep", "plan", "check", "validate", "papers"):
         words += _bounded(name)
     if random.random() < 0.1:
         words[1:] = random.sample(words[1:], len(words) - 1)
@@ -143,8 +143,8 @@ def _word(name: str, random: Random) -> Sequence[str]:
 
 def _bounded(name: str) -> Sequence[str]:
     """What keeps a command small and in one process."""
-    small = {"sweep": ["--jobs", "1"], "plan": ["--jobs", "1"], "check": ["--jobs", "1"]}
-    return small.get(name, ["--jobs", "1", "--sample", "1"])
+    more = {"validate": ["--sample", "1"], "papers": ["t3"]}  # all systems take a minute
+    return ["--jobs", "1", *more.get(name, [])]
 
 
 FILES = {

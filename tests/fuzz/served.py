@@ -105,7 +105,7 @@ def _service(random: Random, model: Any) -> dict[str, Any]:
         "requests": {
             "arrivals": random.choice(({"poisson": "5 /s"}, {"poisson": "80 /s"}, {"at_once": True})),
             "lengths": lengths,
-            "count": random.choice((1, 8, 40, 100)),
+            "count": random.choice((1, 8, 25, 50)),
         },
         "slo": {"ttft": "1 s", "tpot": "50 ms"},
         "seed": random.randrange(5),

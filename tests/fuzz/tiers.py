@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.fuzz import semantics
-from tests.fuzz.drawing import some
+from tests.fuzz.drawing import shallow, some
 from tests.fuzz.harness import Answer, Input, answered
 from tests.fuzz.semantics import ROUNDING, TINY
 
@@ -45,7 +45,7 @@ def tiers(random: Random) -> Input:
 
 def plain(random: Random) -> dict[str, Any]:
     """A small step that leaves most open."""
-    nodes = random.choice((1, 1, 2))
+    nodes = random.choice((1, 1, 1, 2))
     tp, pp = random.choice(((1, 1), (1, 1), (2, 1), (1, 2), (4, 2)))
     micro = random.choice((1, 1, 2))
     each = micro * 8 * nodes // (tp * pp)
@@ -53,7 +53,7 @@ def plain(random: Random) -> dict[str, Any]:
         "version": 1,
         "name": "fuzz",
         "cluster": {"extends": f"clusters/{random.choice(_CLUSTERS)}", "nodes": nodes},
-        "model": random.choice(("models/llama-3.2-1b", "models/gpt3-1.3b", "models/llama-2-13b", "models/llama-3-8b")),
+        "model": shallow(random, f"models/{random.choice(('llama-3.2-1b', 'gpt3-1.3b', 'llama-2-13b', 'llama-3-8b'))}"),
         "stack": random.choice(("fsdp", "deepspeed", "megatron-core", "fsdp2")),
         "training": {
             "global_batch": each * random.choice((1, 2, 4)),
@@ -176,8 +176,8 @@ def run_of(random: Random) -> dict[str, Any]:
             {"restart": "0 s", "detection": "0 s"},
         ),
     }
-    length = random.choice(({"days": 3}, {"days": 0.01}, {"steps": 1}, {"steps": 20_000}, {"tokens": 10**9}))
-    return {**length, "samples": random.choice((1, 2, 3))} | some(random, rest, 0.6)
+    length = random.choice(({"days": 1}, {"days": 0.01}, {"steps": 1}, {"steps": 5_000}, {"tokens": 10**8}))
+    return {**length, "samples": random.choice((1, 1, 2))} | some(random, rest, 0.6)
 
 
 _MADE: Mapping[str, Any] = {
