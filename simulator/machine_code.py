@@ -2,10 +2,12 @@
 
 Compiling takes seconds, once for a version of the files on a machine: numba keeps the code beside them, as Python
 keeps its own, else in the user's folder of caches, or where `NUMBA_CACHE_DIR` says. Loading it takes tenths of a
-second.
+second. SciPy, which numba loads to learn that it is there, is looked for instead: that takes as long as a third of
+the rest, and no function here is linear algebra.
 """
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import getsource, isfunction
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any, TypeVar, cast
 from zlib import crc32
 
 F = TypeVar("F", bound=Callable[..., Any])
+_LOADS_SCIPY = "ensure_blas"
+"""What loads SciPy, in `numba.np.linalg` of numba 0.61 to 0.68."""
 
 
 def compiled(function: F) -> F | None:
@@ -21,6 +25,7 @@ def compiled(function: F) -> F | None:
     to compile it each time takes longer than it saves. To be asked for once."""
     if find_spec("numba") is None:
         return None
+    _load()
     from numba import njit
 
     try:
@@ -28,6 +33,26 @@ def compiled(function: F) -> F | None:
     except RuntimeError:
         return None
     return cast("F", found)
+
+
+def _load() -> None:
+    """Import what numba compiles with, without SciPy; what needs SciPy loads it at its use."""
+    from numba.np import linalg
+
+    loads = getattr(linalg, _LOADS_SCIPY, None)
+    if loads is None:
+        return
+    setattr(linalg, _LOADS_SCIPY, _look_for_scipy)
+    try:
+        import_module("numba.np.arraymath")
+    finally:
+        setattr(linalg, _LOADS_SCIPY, loads)
+
+
+def _look_for_scipy() -> None:
+    """ImportError where there is no SciPy."""
+    if find_spec("scipy") is None:
+        raise ImportError("there is no SciPy")
 
 
 def compiled_of(

@@ -293,7 +293,7 @@ class Fluid:
 
     def _end(self, running: Running) -> None:
         """A phase is over."""
-        running.end = ENDED
+        running.end, running.timer = ENDED, None  # its timer holds it: a cycle would keep both
         if running.turn < len(running.phases):
             self._leave(running)
             self._go_on(running)

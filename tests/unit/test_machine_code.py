@@ -1,7 +1,13 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from simulator.machine_code import is_kept
+from tests.effort import PATIENCE_S
+from tests.unit.cli.conftest import ROOT
 
 
 def test_code_is_kept_where_it_is_younger_than_its_file(tmp_path: Path) -> None:
@@ -18,3 +24,21 @@ def test_code_is_kept_where_it_is_younger_than_its_file(tmp_path: Path) -> None:
         os.utime(index, (modified, modified))
         assert is_kept(str(file)) == kept
     assert not is_kept(str(other))
+
+
+def test_scipy_is_not_loaded_with_numba_and_works_with_it_afterwards() -> None:
+    pytest.importorskip("scipy")
+    text = """
+import sys
+import numpy as np
+from simulator.serving.replica.looking import compiled
+settle = compiled()[1]
+settle(np.zeros((4, 1), np.int64), 1, np.arange(3), 1, 0, 1, False, 2)
+assert "scipy.linalg" not in sys.modules
+from numba import njit
+assert np.allclose(njit(lambda a: a @ a)(np.eye(2)), np.eye(2))
+assert np.allclose(njit(lambda a: np.linalg.inv(a))(np.eye(2)), np.eye(2))
+assert "scipy.linalg" in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr

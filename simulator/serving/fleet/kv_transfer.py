@@ -401,7 +401,7 @@ class KvTransfer:
         moving = max(int(cost.moving.max()), 1)
         latency = int((cost.ticks - cost.moving).max())
         capacity = self.fabric.capacity / units.TICKS_PER_SECOND
-        alone = (cost.load / capacity).max()
+        alone = float((cost.load / capacity).max())
         flows = cost.plan.flows()
         uses = tuple(
             Use(link, min(float(capacity[link]), float(cost.load[link]) / alone), float(flows[link]))

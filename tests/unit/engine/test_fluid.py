@@ -1,5 +1,6 @@
 """Activities on shared resources, with the max-min solver of the fabric."""
 
+import gc
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TypeAlias
@@ -51,6 +52,20 @@ def test_the_other_speeds_up_when_one_ends() -> None:
 
 def test_the_first_slows_down_when_another_comes() -> None:
     assert run(Activity(0, 10, (use(1.0),)), Activity(4, 3, (use(1.0),)), lanes=[[0], [1]]) == [(0, 13), (0, 10)]
+
+
+def test_what_has_ended_goes_without_a_search_for_cycles() -> None:
+    clock = Clock((1.0,), max_min)
+    before = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    for activity in (Activity(0, 10, (use(1.0),)), Activity(2, 30, (use(1.0),)), Activity(0, 5, (use(0.1),))):
+        clock.start(activity, lambda: None)
+    clock.run()
+    left = [found for found in gc.get_objects() if isinstance(found, Running)]
+    if before:
+        gc.enable()
+    assert not left
 
 
 def test_latency_shares_nothing() -> None:

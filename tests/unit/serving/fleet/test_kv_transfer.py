@@ -246,5 +246,7 @@ def test_ways_between_single_devices_are_those_that_are_planned_for_each() -> No
     transfer = KvTransfer(agenda, open_ledger(asked((0, 1, 1))), network, library, {}, 1.0, 1, False)
     random = stream(1, "pairs")
     for source, target in (random.choice(320, 2, replace=False).tolist() for _ in range(60)):
-        assert transfer._measured((source,), (target,)) == transfer._planned([(source, target)])
+        route = transfer._measured((source,), (target,))
+        assert route == transfer._planned([(source, target)])
+        assert {type(number) for use in route.uses for number in use} == {int, float}  # not numpy's, which are slow
     assert len(transfer._alike) < 10
