@@ -93,7 +93,8 @@ def _shortened(text: str) -> str:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """A hint that names the choice closest to a misspelt name, or all of them where they are few, or nothing.
+    """A hint that names the one choice that a name begins, or the one closest to a misspelt name, or all where they
+    are few, or nothing.
 
     For a name that is known and not modelled the hint names what there is instead.
     """
@@ -107,7 +108,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     folded = {choice.casefold(): choice for choice in known}
     if name.casefold() not in folded and (said := unmodelled(name)):
         return said
-    near = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    longer = [choice for choice in folded if len(name) > 2 and choice.startswith(f"{name.casefold()}-")]
+    near = (len(longer) == 1 and longer) or get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     if near:
         return f"did you mean `{folded[near[0]]}`?"
     if 0 < len(known) <= 12:

@@ -200,7 +200,8 @@ def check_held(training: Training, model: Model, attention: str) -> None:
     for name in training.recompute_keeps:
         if name not in known:
             message = f"`{name}` is no product, attention or collective of a layer of {model.name}"
-            raise InputError(Problem(message, path=path, hint=nearest(name, known)))
+            hint = nearest(name, known) or f"write {', '.join(GROUPS[:-1])} or the name of one, such as `mlp in`"
+            raise InputError(Problem(message, path=path, hint=hint))
     if set(training.recompute_keeps) == {SUMMED}:
         message = "`summed` says how kept products are kept, and none is named"
         raise InputError(Problem(message, path=path, hint="write [products, summed]"))
@@ -282,6 +283,10 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, mask
         (training.overlap_shared_experts and parallel.ep == 1, "overlap_shared_experts: no rows travel, as ep is 1"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
         (training.recompute_keeps and not_full, "recompute_keeps: only `recompute: full` computes whole layers again"),
+        (
+            training.recompute_modules and training.recompute not in (None, "selective"),
+            f"recompute_modules: recompute is {training.recompute}, and only `selective` drops parts of layers",
+        ),
         (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),
         (
             training.recompute == "selective" and fused and not training.recompute_modules,

@@ -121,7 +121,9 @@ def recipe_of(precision: str, accelerator: Accelerator) -> Recipe | None:
     recipe, peaks = RECIPES.get(precision), accelerator.peak
     if recipe.needs and recipe.needs not in peaks:
         known = [name for name in ("fp8-delayed", "fp8-block", "bf16") if name == "bf16" or "fp8" in peaks]
-        message = f"{accelerator.name} cannot multiply as `{precision}` asks: it has no {recipe.needs} arithmetic"
+        message = (
+            f"{accelerator.name} cannot multiply as `{precision}` asks: only devices with {recipe.needs} arithmetic can"
+        )
         raise InputError(Problem(message, path="training.precision", hint=f"write {' or '.join(known)}"))
     return recipe if recipe.needs or "fp8" in peaks else None
 

@@ -34,6 +34,16 @@ def test_the_form_of_dualpipe_is_an_upper_estimate(ranks: int, costs: tuple[int,
     assert timing.idle.max() <= (ranks // 2 - 1) * (side_by_side + inputs - 2 * weights) + forward
 
 
+@pytest.mark.parametrize("ranks", [4, 6, 8, 16])
+@pytest.mark.parametrize("costs", [(2, 3, 1), (10, 10, 3), (5, 4, 4), (12, 4, 1), (4, 12, 4), (1000, 976, 504)])
+def test_dualpipe_idles_no_longer_than_its_longer_pass_says(ranks: int, costs: tuple[int, int, int]) -> None:
+    """At most (p/2 - 1)(FB + max(F, I) - 2 W) where W is the shortest: DeepSeek's form where I is no shorter than F."""
+    forward, inputs, weights = costs
+    for microbatches in (2 * ranks, 3 * ranks):
+        timing = time_schedule(dualpipe(Pipeline(ranks, 1, microbatches)), costs_of(2 * ranks, *costs))
+        assert timing.idle.max() <= (ranks // 2 - 1) * (sum(costs) + max(forward, inputs) - 2 * weights)
+
+
 @pytest.mark.parametrize(("ranks", "idle"), [(4, 6), (8, 19), (16, 47)])
 def test_dualpipe_at_other_costs(ranks: int, idle: int) -> None:
     """Two F, three I, one W: what DeepSeek's order takes in an independent solver."""

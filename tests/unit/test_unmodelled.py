@@ -52,6 +52,7 @@ def test_options_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None
 def test_what_is_known_stays_known_and_misspellings_stay_misspellings() -> None:
     load_scenario(TRAINING, ["training.parallel.dp=2", "training.parallel.cp=1"])
     assert nearest("dpp", ["dp", "tp"]) == "did you mean `dp`?"
+    assert nearest("Interleaved", ["interlaced", "interleaved-1f1b"]) == "did you mean `interleaved-1f1b`?"
     assert nearest("Session", ["session"]) == "did you mean `session`?"
     assert unmodelled("batchng") == ""
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.axes import TP
 from simulator.engine.load import Load, Span
 from simulator.fabric import Fabric
 from simulator.program import codes as d
@@ -188,7 +187,7 @@ def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
     over: dict[str, list[str]] = {}
     for load in loads:
         if load.peak > _SLACK * load.capacity:
-            senders = " and ".join(f"`{name}` ({axis_of(name) or TP.name})" for name in load.at_peak)
+            senders = " and ".join(_named(name) for name in load.at_peak)
             rates = f"{units.format(load.peak, 'bandwidth')} of {units.format(load.capacity, 'bandwidth')}"
             over.setdefault(f"{rates} in {senders}", []).append(load.name)
     if not over:
@@ -198,3 +197,9 @@ def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
         "passes that run as one instruction do not share links: together with what runs beside them they ask for"
         f" more than the links carry, and the simulated step is shorter than a real one: {listed}",
     )
+
+
+def _named(operation: str) -> str:
+    """An operation with the axis along which it communicates; a pass may do so along several."""
+    axis = axis_of(operation)
+    return f"`{operation}` ({axis})" if axis else f"`{operation}`"

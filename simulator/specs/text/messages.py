@@ -45,12 +45,17 @@ def from_pydantic(error: ValidationError, root: Node, kind: Kind) -> list[Proble
     Of more than `EXPLAINED` the later ones only say where: looking for the nearest name takes milliseconds each.
     """
     found: dict[tuple[Place, str], Problem] = {}
-    for number, detail in enumerate(error.errors(include_url=False)):
+    for number, detail in enumerate(filter(_of_its_own, error.errors(include_url=False))):
         problem = _problem(dict(detail), root, kind) if number < EXPLAINED else _placed(dict(detail), root, kind)
         key = (Place(problem.file or "", problem.line, problem.column), problem.path)
         earlier = found.get(key)
         found[key] = problem if earlier is None else _either(earlier, problem)
     return list(found.values())
+
+
+def _of_its_own(detail: Mapping[str, Any]) -> bool:
+    """Whether an error says something that no other does: a list is counted without the items that are wrong."""
+    return detail["type"] != "too_short" or bool(len(detail["input"]) <= detail["ctx"]["actual_length"])
 
 
 def plainly(detail: Mapping[str, Any]) -> str:

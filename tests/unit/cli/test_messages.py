@@ -35,6 +35,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ([QUICKSTART, "+globalBatch=1"], "did you mean `training.global_batch`?"),
         ([QUICKSTART, "+training.micro-batch=1"], "did you mean `micro_batch`?"),
         ([SERVING, "requests.arrivals={varying: []}"], "varying: is an empty list; write at least one"),
+        ([QUICKSTART, "+training.documents=[-5]"], "training.documents.0: `-5` is out of range; write 1 or more"),
         ([SERVING, "requests.lengths={prompt: {uniform: [1, 2, 3]}}"], "uniform: has 3 values; write at most 2"),
         ([SERVING, "+slo={tpot: 50}"], "`50` has no unit: write a unit, for example `50 ms`"),
         ([SERVING, "requests.lengths={prompt: 1000}"], "write `{fixed: 1000}`, or another of `uniform`,"),

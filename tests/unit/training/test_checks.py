@@ -15,6 +15,11 @@ SILENT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"overlap_pipeline": True, "blocking_launches": True}, {"pp": 2}, f"overlap_pipeline: {BLOCKS}"),
     ({"overlap_gradients": True, "blocking_launches": True}, {}, f"overlap_gradients: {BLOCKS}"),
     ({"overlap_parameters": True, "blocking_launches": True}, {"zero": 1}, f"overlap_parameters: {BLOCKS}"),
+    (
+        {"recompute": "full", "recompute_modules": ["norm"]},
+        {},
+        "recompute_modules: recompute is full, and only `selective` drops parts of layers",
+    ),
     ({"scatter_gather": True}, {}, "scatter_gather: there is no pipeline, as pp is 1"),
     ({"scatter_gather": True}, {"pp": 2}, "scatter_gather: there is no tensor parallelism"),
     ({"scatter_gather": True}, {"pp": 2, "tp": 2, "sequence_parallel": True}, SPREAD),

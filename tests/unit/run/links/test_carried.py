@@ -70,7 +70,9 @@ def test_a_link_within_its_capacity_is_not_warned_of() -> None:
     load = LinkLoad("NIC up", 1, 50e9, 1e9, 0.1, {"forward": 1e9}, (0,), 50e9, ("forward",))
     assert overloaded((load,)) == ()
     [warning] = overloaded((replace(load, peak=79e9), replace(load, name="NIC down", peak=79e9)))
-    assert "NIC up, NIC down 79.0 GB/s of 50.0 GB/s in `forward` (tp)" in warning
+    assert warning.endswith("NIC up, NIC down 79.0 GB/s of 50.0 GB/s in `forward`")
+    [warning] = overloaded((replace(load, peak=79e9, at_peak=("forward", "gather parameters")),))
+    assert warning.endswith("in `forward` and `gather parameters` (dp)")
 
 
 def offloading() -> Scenario:

@@ -20,6 +20,7 @@ def test_chunks_of_prompts_in_order() -> None:
     assert lines(made) == ["0F0 0F1 0F2 0F3", "1F0 1F1 1F2 1F3"]
     assert made.only([Kind.F]).backward is False
     assert own_name("InferenceSchedule") == "forward-only"
+    assert [own_name(name) for name in ("ZB-H1", "ZB1P", "zb-h3")] == ["zb-h1", "zb-h1", "zb-h3"]
 
 
 @pytest.mark.parametrize(("ranks", "prompts", "slices"), [(1, 3, 2), (4, 1, 1), (4, 1, 8), (6, 5, 3)])
