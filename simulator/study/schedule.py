@@ -158,15 +158,15 @@ def exact_time(text: str) -> Fraction:
 
 def make(asked: AskedSchedule) -> Schedule:
     """The order of the passes; InputError where the sizes do not suit, InfeasibleError where the limit is too low."""
+    maker = None if asked.is_file else SCHEDULES.get(own_name(asked.source))
     if not asked.barrier and own_name(asked.source) != AUTO:
         message = f"schedule `{asked.source}` is the same whether devices wait at the end of a step or not"
         raise InputError(Problem(message, hint="leave `--no-barrier` out, or write `auto`"))
-    if asked.is_file:
+    if maker is None:
         if asked.slices is not None:
             message = "a file says its microbatches itself, which may be slices"
             raise InputError(Problem(message, asked.source, hint="leave out `--slices`"))
         return _read(asked)
-    maker = SCHEDULES.get(own_name(asked.source))
     if asked.ranks is None or asked.microbatches is None:
         missing = "--stages" if asked.ranks is None else "--microbatches"
         raise InputError(Problem(f"schedule `{asked.source}` needs `{missing}`", hint=f"for example {missing} 8"))

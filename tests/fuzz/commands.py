@@ -79,10 +79,10 @@ def collective(random: Random) -> Input:
     words = ["collective", random.choice(CLUSTERS)]
     ranks = random.choice((None, "1", "2", "3", "8", "13", "16", "64"))
     if random.random() < 0.75:
-        names = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "all_to_all")
+        names = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send", "shift", "sendrecv")
         words += ["--op", random.choice(names)]
         sizes = ["--sizes", random.choice(("1K:1M", "8:8G:16", "1M:1G"))]
-        words += sizes if random.random() < 0.3 else ["--size", random.choice(("1", "7", "64KB", "1GB", "0"))]
+        words += sizes if random.random() < 0.3 else ["--size", random.choice(("1 B", "7 B", "64 KB", "1 GB", "1"))]
         named = ("ring", "tree", "ring/LL128", "pat", "bruck", "nvls", "hierarchical", "direct", "custom")
         words += _maybe(random, 0.3, "--algorithm", random.choice(named))
         words += _maybe(random, 0.15, "--algo", random.choice(("Ring,Tree", "^NVLS", "PAT", "Ring")))
@@ -116,9 +116,9 @@ def network(random: Random) -> Input:
     if random.random() < 0.4:
         words += [
             "--op",
-            random.choice(("all_reduce", "alltoall", "all_gather")),
+            random.choice(("all_reduce", "all_to_all", "all_gather")),
             "--size",
-            random.choice(("1", "1GB")),
+            random.choice(("1 B", "1 GB")),
         ]
         words += _maybe(random, 0.3, "--algorithm", random.choice(("ring", "tree", "ring/LL128", "x")))
     return Input([*words, *_outputs(random, "--svg", "--png", "--html")], check=_told())
@@ -149,6 +149,7 @@ def schedule(random: Random) -> Input:
     }
     for key, values in given.items():
         words += _maybe(random, 0.12, key, random.choice(values))
+    words += _maybe(random, 0.6 if "auto" in words else 0.02, "--no-barrier")
     return Input([*words, *_outputs(random, "--svg", "--png", "--csv")], check=_told(_tiled))
 
 

@@ -103,9 +103,24 @@ def _logged(path: Path, cluster: str | None) -> list[tuple[object, ...]]:
         raise InputError(Problem("a log does not say where it ran", file=str(path), hint="write `--cluster NAME`"))
     if log.ranks is None or log.nodes is None:
         raise InputError(Problem("its head does not list the ranks", file=str(path), hint="keep the lines of # Rank"))
+    _check_places(path, log.ranks, log.nodes, cluster)
     op = NAMES.get(named[0], named[0])
     return [
         (path.name, op, log.ranks, log.nodes, one.size_bytes, one.time_s, "auto", cluster, cluster, "", 0.0, 0.0)
         for one in log.sizes
         if one.time_s < 3600
     ]
+
+
+def _check_places(path: Path, ranks: int, nodes: int, cluster: str) -> None:
+    """Refuse ranks that a cluster has no devices for, as if they had them, and nodes that are not alike."""
+    devices = load_spec(Cluster, cluster).node.devices
+    problem = None
+    if ranks == 1:
+        problem = "1 rank sends nothing to another"
+    elif ranks % nodes:
+        problem = f"{ranks} ranks on {nodes} nodes are not as many on each"
+    elif ranks > nodes * devices:
+        problem = f"{ranks // nodes} ranks a node, but a node of `{cluster}` has {devices} devices"
+    if problem:
+        raise InputError(Problem(problem, file=str(path), hint="write the `--cluster` that the log was made on"))

@@ -170,3 +170,18 @@ def test_a_log_of_sendrecv_is_a_shift_where_a_library_tells_it_from_a_send(
     (table,) = rows_of_file(Asked((log,), cluster=cluster)).values()
     assert list(table.op) == [operation]
     assert Model(table, load_spec(CollectiveProfile, table.profile[0])).taken in ([""], ["shift"])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "said"),
+    [(1, 1, "1 rank sends nothing"), (16, 1, "has 8 devices"), (12, 5, "not as many on each")],
+)
+def test_a_log_of_ranks_that_the_cluster_has_no_place_for_is_refused(
+    ranks: int, nodes: int, said: str, tmp_path: Path
+) -> None:
+    """They were fitted as if 16 ranks were joined by a node of 8 devices."""
+    log = tmp_path / "all_reduce_perf.log"
+    listed = "".join(f"#  Rank  {i} Group  0 Pid  {i + 1} on node{i % nodes} device  {i}\n" for i in range(ranks))
+    log.write_text(listed + "134217728 33554432 float sum -1 690.0 194.5 194.5 0 691.0 194.2 194.2 0\n")
+    with pytest.raises(InputError, match=said):
+        rows_of_file(Asked((log,), cluster="dgx-h100"))

@@ -157,6 +157,7 @@ def test_slices_are_counted_apart_from_microbatches() -> None:
         (AskedSchedule("some.csv", slices=2), "leave out `--slices`"),
         (AskedSchedule("some.csv", barrier=False), "leave `--no-barrier` out"),
         (AskedSchedule("zb-h2", 4, 8, barrier=False), "or write `auto`"),
+        (AskedSchedule("nonsense", 4, 8, barrier=False), "unknown pipeline schedule"),
     ],
 )
 def test_slices_of_what_is_not_cut_are_refused(asked: AskedSchedule, message: str) -> None:
