@@ -7,6 +7,7 @@ tokens, width, top-k and experts. Their libraries: alltoall, hierarchical, allga
 uccl-ep, mori, cann and what else docs/models/expert-exchange.md lists.
 """
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--all-algorithms", action="store_true", help="with --sizes: all that can do it")
     parser.add_argument("--algo", metavar="LIST", default="", help="NCCL_ALGO, for example Ring,Tree or ^NVLS")
     parser.add_argument("--proto", metavar="LIST", default="", help="NCCL_PROTO, for example Simple or ^LL128")
+    parser.add_argument(
+        "--release", metavar="NUMBER", type=_release, help="of NCCL, as 2.26 (default: the log's, or the newest known)"
+    )
     parser.add_argument("--library", metavar="NAME", help="of a dispatch or combine (default: alltoall)")
     parser.add_argument("--tokens", metavar="N", type=whole(high=10**9), help="tokens of a rank")
     parser.add_argument("--hidden", metavar="N", type=whole(), help="width of a token")
@@ -83,6 +87,12 @@ def _sizes(text: str) -> tuple[float, ...]:
     if not 1 <= ends[0] <= ends[1] <= 1 << 50 or not 1.01 <= step <= 1 << 20:
         raise ArgumentTypeError(f"{text[:40]!r} is no range of sizes such as 1K:8G, or 1K:8G:4 for every second one")
     return powers(*ends, step)
+
+
+def _release(text: str) -> str:
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}", text, re.ASCII):
+        raise ArgumentTypeError(f"{text[:40]!r} is no release such as 2.26 or 2.26.2")
+    return text
 
 
 def _binary(text: str) -> float:
@@ -139,7 +149,7 @@ def _check_single(arguments: Namespace) -> None:
     """InputError for an option that is of tables over sizes."""
     from simulator.errors import InputError, Problem
 
-    for name in ("group", "all_algorithms", "algo", "proto", "plots"):
+    for name in ("group", "all_algorithms", "algo", "proto", "release", "plots"):
         if getattr(arguments, name):
             hint = "for example --sizes 1K:8G, or --sizes 64M for one size"
             raise InputError(Problem(f"`--{name.replace('_', '-')}` needs `--sizes`", hint=hint))
@@ -162,7 +172,8 @@ def _over_sizes(arguments: Namespace) -> int:
     log = read_log(arguments.log) if arguments.log else None
     ranks = arguments.ranks or (log.ranks if log and not arguments.group else None)
     logged = tuple(dict.fromkeys(one.size_bytes for one in log.sizes)) if log else ()
-    pinned = Environment(NCCL_ALGO=arguments.algo, NCCL_PROTO=arguments.proto)
+    release = arguments.release or (log.release if log else "")
+    told = {"NCCL_ALGO": arguments.algo, "NCCL_PROTO": arguments.proto, "release": release}
     found = sweep(
         AskedSizes(
             arguments.cluster,
@@ -173,7 +184,7 @@ def _over_sizes(arguments: Namespace) -> int:
             arguments.nodes,
             arguments.algorithm,
             arguments.all_algorithms,
-            pinned if arguments.algo or arguments.proto else None,
+            Environment.model_validate(told) if any(told.values()) else None,
             (log.sizes[0].dtype if log else "") or "float",
             (arguments.log, log) if log else None,
             arguments.format,

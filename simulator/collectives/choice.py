@@ -258,7 +258,8 @@ def _tuned(
     if profile.tuner is None or (layout.nodes > 1 and (offloaded or not profile.tuner.across_nodes)):
         return None
     by_name = {(option.algorithm, option.protocol): option for option in options}
-    known = [spec for spec in profile.tuner.options if (spec.algorithm, spec.protocol) in by_name]
+    release = profile.environment.release if profile.environment else ""
+    known = [s for s in profile.tuner.options if s.holds(release) and (s.algorithm, s.protocol) in by_name]
     if not known:
         return None
     taken = chosen(profile.tuner, known, operation, _group(layout, options[0].groups[0]), size_bytes)

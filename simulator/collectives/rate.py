@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,21 +87,23 @@ def rate_of(
     on_node: int = 1,
 ) -> Rate:
     """How a protocol serves a collective of `members`, `on_node` of them on a node; launch and fill are those of the
-    widest fabric that it crosses."""
-    scopes = protocol.of(any(phase.rolling for phase in phases))
-    widest = scopes.scale_out if any(phase.outer for phase in phases) else scopes.scale_up
+    widest fabric that it crosses. What a member does with its own piece hides behind its card, not behind its links."""
+    crosses = any(phase.outer for phase in phases)
+    scopes = protocol.of(any(phase.rolling for phase in phases), lone=crosses and on_node == 1)
+    widest = scopes.scale_out if crosses else scopes.scale_up
     slowdown = 1.0
     if widest.fill is not None:
         full = widest.fill.bytes.value * (on_node if widest.fill.each else 1)
         slowdown += widest.fill.fraction.value * min(1.0, full / size_bytes)
+    own = 1.0
     if profile.own_piece is not None and operation in PASSES:
-        slowdown *= 1.0 + profile.own_piece.value / (PASSES[operation] * (members - 1))
+        own += profile.own_piece.value / (PASSES[operation] * (members - 1))
     inner, outer = scopes.scale_up, scopes.scale_out
     return Rate(
         launch=widest.launch.value,
         latency=(_hop(inner, size_bytes), _hop(outer, size_bytes)),
         wire=(profile.wire.scale_up.value, profile.wire.scale_out.value),
-        per_byte=(slowdown / inner.efficiency.value, slowdown / outer.efficiency.value),
+        per_byte=(slowdown * own / inner.efficiency.value, slowdown / outer.efficiency.value),
         size_bytes=size_bytes,
         stored=widest.stored,
     )
@@ -110,7 +113,7 @@ def _hop(scope: Scope, size_bytes: float) -> float:
     """Seconds of a hop, with the wait for a piece that grows with the message."""
     wait = 0.0
     if scope.piece is not None:
-        wait = scope.piece.wait.value * min(1.0, size_bytes / scope.piece.bytes.value)
+        wait = scope.piece.wait.value * sqrt(min(1.0, size_bytes / scope.piece.bytes.value))
     return float(scope.latency.value) + wait
 
 

@@ -151,6 +151,9 @@ def _latency(option: TunerOption, operation: str, group: Group) -> float:
 def _bandwidth(option: TunerOption, operation: str, group: Group, channels: Channels) -> float:
     """Bytes of the collective a second."""
     where = min(group.nodes, 3) - 1
+    if option.plain:
+        between = channels.between / (1 if group.nodes <= 2 else 2)
+        return channels.count * min(channels.inside, between) * option.share if channels.count > 1 else 0.0
     bus = _bus(option, group, channels, where) * option.protocol_share[where]
     if option.protocol_channel is not None:
         bus = min(bus, channels.count * option.protocol_channel[where])

@@ -15,6 +15,8 @@ from simulator.interop.rows.jsonl import Line, read_lines
 COLUMNS: tuple[str, ...] = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
 """Columns where a log has no head."""
 _OPTIONAL = ("redop", "root")
+_NUMBER = re.compile(r"\bnccl-library=(\d{5,6})\b")
+_RELEASE = re.compile(r"\bNCCL version (\d+\.\d+(?:\.\d+)?)")
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*\bon\s+(\S+)\s+device", re.I)
 
 
@@ -38,14 +40,18 @@ class NcclLog:
     ranks: int | None
     """As its head lists them; None where it does not."""
     nodes: int | None
+    release: str = ""
+    """Of NCCL, such as 2.26.2; empty where it does not say."""
 
 
 def read_log(path: str | Path) -> NcclLog:
     """Read a log; InputError with file and line where a row is not as its columns say, or where it has none."""
     columns, sizes = COLUMNS, []
     places: dict[int, str] = {}
+    release = ""
     for line in read_lines(path):
         text = (line.text or "").strip()
+        release = release or _release(text)
         if rank := _RANK.match(text):
             places[int(rank[1])] = rank[2]
         elif text.startswith("#"):
@@ -56,7 +62,17 @@ def read_log(path: str | Path) -> NcclLog:
             sizes.append(_row(line, text.split(), columns))
     if not sizes:
         raise InputError(Problem("has no rows of nccl-tests", file=str(path), hint="write what the test printed"))
-    return NcclLog(tuple(sizes), len(places) or None, len(set(places.values())) or None)
+    return NcclLog(tuple(sizes), len(places) or None, len(set(places.values())) or None, release)
+
+
+def _release(text: str) -> str:
+    """The release of NCCL that a line names: by words, or by a number as 22602 for 2.26.2."""
+    if named := _RELEASE.search(text):
+        return named[1]
+    if counted := _NUMBER.search(text):
+        number = int(counted[1])
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return ""
 
 
 def _row(line: Line, words: list[str], columns: tuple[str, ...]) -> LoggedSize:

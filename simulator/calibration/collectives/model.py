@@ -39,7 +39,9 @@ def predicted(rows: pd.DataFrame, profile: CollectiveProfile) -> np.ndarray[Any,
     seconds = []
     for row in rows.itertuples():
         machine, group = _group(row)
-        cost = collectives.cost_of(str(row.op), group, _number(row.size), machine, profile, str(row.algorithm))
+        told = getattr(row, "environment", "")
+        library = profile.model_copy(update={"environment": Environment.model_validate_json(told)}) if told else profile
+        cost = collectives.cost_of(str(row.op), group, _number(row.size), machine, library, str(row.algorithm))
         seconds.append(cost.slowest / 1e12)
     return np.array(seconds)
 
@@ -110,14 +112,17 @@ class Model:
     def candidates(self) -> "list[_Candidate]":
         """Algorithms under protocols, each with the rows that it is a choice for."""
         found = []
+        lone = (self.rows.nodes > 1).to_numpy() & (self.on_node == 1)
         for name, features in self.features.items():
+            ring = bool(np.nanmax(features[7], initial=0.0))
             for protocol, spec in self.profile.protocols_of(name).items():
-                scopes = spec.of(bool(np.nanmax(features[7], initial=0.0)))
-                path = protocol if scopes is spec else f"{protocol}.trees"
-                mine = np.array([taken in ("", name, f"{name}/{protocol}") for taken in self.taken], bool)
-                rows = np.flatnonzero(mine & ~np.isnan(features[0]))
-                if len(rows):
-                    found.append(_Candidate(path, scopes, rows, features[:, rows]))
+                able = np.array([taken in ("", name, f"{name}/{protocol}") for taken in self.taken], bool)
+                for scopes in dict.fromkeys((spec.of(ring), spec.of(ring, lone=True))):
+                    path = protocol if scopes is spec else f"{protocol}.trees"
+                    mine = able & np.where(lone, spec.of(ring, lone=True) is scopes, spec.of(ring) is scopes)
+                    rows = np.flatnonzero(mine & ~np.isnan(features[0]))
+                    if len(rows):
+                        found.append(_Candidate(path, scopes, rows, features[:, rows]))
         return found
 
     def _features(self, row: Any, name: str) -> list[float]:
@@ -199,10 +204,11 @@ class _Candidate:
             {k: figures.get(f"{self.path}.{s}.{k}", 0.0) for k in BOUNDS if k != OWN} for s in ("scale_up", "scale_out")
         )
         launch, fraction, full = (np.where(across, outer[k], inner[k]) for k in ("launch", "fraction", "bytes"))
-        moving = np.maximum(busy_in / inner["efficiency"], busy_out / outer["efficiency"])
+        own = 1 + figures[OWN] / pieces
+        moving = np.maximum(busy_in * own / inner["efficiency"], busy_out / outer["efficiency"])
         each_in, each_out = (s.fill is not None and s.fill.each for s in (scopes.scale_up, scopes.scale_out))
         full = np.where(np.where(across, each_out, each_in), full * on_node, full)
-        moving = moving * (size + fraction * np.minimum(size, full)) * (1 + figures[OWN] / pieces)
+        moving = moving * (size + fraction * np.minimum(size, full))
         waits = wire_in + wire_out + hops_in * _hop(inner, size) + hops_out * _hop(outer, size)
         flows = np.where(across, 1 - scopes.scale_out.stored, 1 - scopes.scale_up.stored) * ring
         waits = np.maximum(waits - flows * moving * hops_in / np.maximum(hops_in + hops_out, 1e-9), 0.0)
@@ -211,5 +217,5 @@ class _Candidate:
 
 def _hop(scope: dict[str, float], size: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Seconds of a hop of messages of each size."""
-    grown = np.minimum(1.0, size / scope["piece_bytes"]) if scope["piece_bytes"] else 0.0
+    grown = np.sqrt(np.minimum(1.0, size / scope["piece_bytes"])) if scope["piece_bytes"] else 0.0
     return np.asarray(scope["latency"] + scope["wait"] * grown)

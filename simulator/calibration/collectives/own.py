@@ -16,7 +16,7 @@ from simulator.interop.rows.exchanges import OPERATIONS as EXCHANGED
 from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
 from simulator.specs.hardware import Cluster
-from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 from simulator.specs.resolve import load_spec
 
 WORDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv")
@@ -105,8 +105,9 @@ def _logged(path: Path, cluster: str | None) -> list[tuple[object, ...]]:
         raise InputError(Problem("its head does not list the ranks", file=str(path), hint="keep the lines of # Rank"))
     _check_places(path, log.ranks, log.nodes, cluster)
     op = NAMES.get(named[0], named[0])
+    told = Environment(release=log.release).model_dump_json(exclude_defaults=True) if log.release else ""
     return [
-        (path.name, op, log.ranks, log.nodes, one.size_bytes, one.time_s, "auto", cluster, cluster, "", 0.0, 0.0)
+        (path.name, op, log.ranks, log.nodes, one.size_bytes, one.time_s, "auto", cluster, cluster, told, 0.0, 0.0)
         for one in log.sizes
         if one.time_s < 3600
     ]

@@ -15,6 +15,8 @@ import pandas as pd
 from simulator import collectives
 from simulator.calibration.asked import LAYOUT, explained, read_objects, read_table
 from simulator.errors import InputError, Problem
+from simulator.interop.rows.network import release_of
+from simulator.specs.libraries.collectives import Environment
 
 MB = 1 << 20
 OPERATIONS = {"alltoall": "all_to_all", "sendrecv": "send", "send_recv": "send"}
@@ -105,14 +107,17 @@ def published(data: Path, wanted: Callable[[dict[str, Any]], bool]) -> pd.DataFr
         if wanted(row):
             with explained(path, row):
                 rows.append(_published_row(row, op))
-    return pd.DataFrame(rows, columns=["source", "op", "ranks", "nodes", "size", "seconds", "algorithm"])
+    return pd.DataFrame(rows, columns=["source", "op", "ranks", "nodes", "size", "seconds", "algorithm", "environment"])
 
 
 def _published_row(row: dict[str, Any], op: str) -> tuple[Any, ...]:
     """One row by the columns of `published`."""
     metrics = row["metrics"]
     seconds = min(metrics["time_s"], metrics.get("inplace_time_s") or metrics["time_s"])
-    return _source(row), op, row["num_ranks"], row["num_nodes"], row["size_bytes"], seconds, _algorithm(row)
+    told = Environment(release=release_of(row.get("library"), row.get("library_version")))
+    environment = told.model_dump_json(exclude_defaults=True) if told.release else ""
+    where = row["num_ranks"], row["num_nodes"], row["size_bytes"]
+    return _source(row), op, *where, seconds, _algorithm(row), environment
 
 
 def _source(row: dict[str, Any]) -> str:
@@ -143,6 +148,8 @@ def rows_of(data: Path, profile: str) -> pd.DataFrame:
     parts = [part.assign(cluster=cluster) for cluster, part in PARTS[profile](data)]
     rows = pd.concat(parts, ignore_index=True)
     rows["algorithm"] = rows["algorithm"].fillna("auto") if "algorithm" in rows else "auto"
+    rows["environment"] = rows["environment"].fillna("") if "environment" in rows else ""
+    rows["profile"] = profile
     rows["ranks"], rows["nodes"] = rows.ranks.astype(int), rows.nodes.astype(int)
     exact = rows.source.str.contains("|".join(EXACT))
     rows = rows[exact | (rows["size"] >= MB)].reset_index(drop=True)

@@ -5,6 +5,7 @@ bandwidth without a size is that of 16 GiB, a peak between nodes whose ranks are
 times out of place and in place the shorter one is taken. An algorithm is pinned where the row says that it ran.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -187,14 +188,22 @@ def map_network(row: NetworkRow) -> MappedCollective:
 
 
 def _environment(row: NetworkRow) -> Environment | None:
-    """Variables that leave a library less to choose from; others are only recorded."""
+    """Variables that leave a library less to choose from, and its release; other variables are only recorded."""
     told = {key: value for key, value in row.environment.items() if key in Environment.model_fields}
+    if release := release_of(row.library, row.library_version):
+        told["release"] = release
     if not told:
         return None
     try:
         return Environment.model_validate(told)
     except ValidationError as error:
         raise Refused(f"environment: {error.errors()[0]['msg']}") from None
+
+
+def release_of(library: str | None, version: str | None) -> str:
+    """The release of a row whose library chooses by tables of releases; empty where it states none."""
+    stated = re.match(r"\d+(\.\d+){1,3}", version or "") if library == "NCCL" else None
+    return stated[0] if stated else ""
 
 
 def _cluster(row: NetworkRow) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.specs.base import Bytes, Figure, Fraction, Seconds, Spec
-from simulator.specs.libraries.tuner import Tuner
+from simulator.specs.libraries.tuner import Release, Tuner
 
 Share = Annotated[float, Field(ge=0)]
 
@@ -26,7 +26,7 @@ class Fill(Spec):
 
 
 class Piece(Spec):
-    """What a hop waits for its piece of the message before it passes it on: wait x min(1, S / bytes)."""
+    """What a hop waits for its piece of the message before it passes it on: wait x sqrt(min(1, S / bytes))."""
 
     wait: Figure[Seconds]
     """Once pieces are as large as they get."""
@@ -69,9 +69,10 @@ class Protocol(Scopes):
     trees: Scopes | None = Field(default=None, exclude_if=lambda trees: trees is None)
     """For what is no ring, where it differs: pieces go along chains in nodes and up and down between them."""
 
-    def of(self, ring: bool) -> Scopes:
-        """The figures for a ring or for what is none."""
-        return self if ring or self.trees is None else self.trees
+    def of(self, ring: bool, lone: bool = False) -> Scopes:
+        """The figures for a ring or for what is none; where each node has a `lone` member there is no chain, and pieces
+        go from card to card as in a ring."""
+        return self if ring or lone or self.trees is None else self.trees
 
 
 class Wire(Spec):
@@ -119,6 +120,8 @@ class Environment(Spec):
     """Such as `Simple`, `^LL128`."""
     NCCL_NVLS_ENABLE: Literal[0, 1, 2] = Field(default=2, exclude_if=lambda enabled: enabled == 2)
     """0: nothing that NVLink's switches add up or copy."""
+    release: Release | Literal[""] = Field(default="", exclude_if=lambda release: not release)
+    """Of the library, where its tables changed from one to another; empty: the newest that they are known of."""
 
 
 class AlgorithmRule(Spec):

@@ -17,6 +17,14 @@ Nodes = tuple[Share, Share, Share]
 Caps = tuple[Bandwidth, Bandwidth, Bandwidth]
 """A bandwidth on one node, on two, and on more."""
 
+Release = Annotated[str, Field(pattern=r"^\d{1,4}(\.\d{1,4}){1,3}$")]
+"""Of a library, such as 2.26.2."""
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """The numbers of a release, in their order; none of an empty word."""
+    return tuple(int(part) for part in release.split(".") if part)
+
 
 class TunerLinks(Spec):
     """Links as the library counts them."""
@@ -72,6 +80,20 @@ class TunerOption(Spec):
     """What is left after all limits."""
     correction: tuple[Share, ...] = ()
     """Factors of the bandwidth for messages of 64 bytes, 128 bytes and so on; 1 beyond the last."""
+    plain: bool = Field(default=False, exclude_if=lambda plain: not plain)
+    """Of what switches reduce: whether `share` of the slower of a channel's two links is all there is to it, of a half
+    between more than two nodes, and steps of a ring do not count."""
+    since: Release | None = Field(default=None, exclude_if=lambda since: since is None)
+    """First release that expects this; None: all before, too."""
+    before: Release | None = Field(default=None, exclude_if=lambda before: before is None)
+    """First release that no longer does; None: the newest does."""
+
+    def holds(self, release: str) -> bool:
+        """Whether a release expects this; the newest is asked for by an empty word."""
+        if not release:
+            return self.before is None
+        low, high = numbers(self.since or "0"), numbers(self.before or "") or (10**6,)
+        return low <= numbers(release) < high
 
 
 class Tuner(Spec):

@@ -139,6 +139,21 @@ def test_a_log_stands_beside(tmp_path: Path, capsys: Capture) -> None:
     assert "from 1 MiB: median" in capsys.readouterr().out
 
 
+def test_a_release_is_asked_for_or_read_from_a_log(tmp_path: Path, capsys: Capture) -> None:
+    """2.26 sends 1 MiB over two nodes along trees of switches, 2.28 along trees of lines."""
+    log = tmp_path / "log"
+    log.write_text("NCCL version 2.26.2+cuda12.2\n1048576 262144 float sum -1 80.0 13.1 24.6 0 80.0 13.1 24.6 0\n")
+    asked = ["collective", "dgx-h100", "--op", "all_reduce", "--nodes", "2", "--json", "-"]
+    for more, taken in (
+        (["--sizes", "1M"], "tree"),
+        (["--sizes", "1M", "--release", "2.26"], "nvls_tree"),
+        (["--log", str(log)], "nvls_tree"),
+        (["--log", str(log), "--release", "2.28"], "tree"),
+    ):
+        assert main([*asked, *more]) == 0
+        assert json.loads(capsys.readouterr().out)["curves"][0]["sizes"][0]["algorithm"] == taken
+
+
 def test_groups_and_pins(capsys: Capture) -> None:
     """Two groups that cross nodes share cards: each rail serves both."""
     times = {}
@@ -163,6 +178,7 @@ def test_groups_and_pins(capsys: Capture) -> None:
         (["--sizes", "1K", "--tokens", "4"], "`--tokens` has no meaning"),
         (["--sizes", "1K", "--algo", "Rong"], "unknown word `rong`"),
         (["--size", "1MB", "--algo", "Ring"], "`--algo` needs `--sizes`"),
+        (["--sizes", "1K", "--release", "new"], "'new' is no release such as 2.26"),
         (["--log", "no-such-log"], "cannot be read"),
     ],
 )

@@ -72,9 +72,32 @@ def test_trees_have_figures_of_their_own() -> None:
     assert slow - hops == pytest.approx(2 * (fast - hops))
 
 
+def test_lone_members_of_nodes_pass_pieces_on_as_rings_do() -> None:
+    apart = {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": scope("20 us", "8 us", 0.25)}
+    known = profile({"only": {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR, "trees": apart}})
+
+    def lone(algorithm: str) -> float:
+        group = range(0, RANKS, DEVICES)
+        return collectives.cost_of("all_reduce", group, 1e8, machine(), known, algorithm).slowest / 1e12
+
+    assert lone("tree") == pytest.approx(9e-6 + 2 * 2 * 8e-6 + 2 * 1e8 / 12.5e9, rel=0.01)
+    assert seconds(1e8, "tree", known) > 1.9 * seconds(1e8, "tree", library())
+
+
+def test_copies_of_a_piece_hide_behind_cards_and_not_behind_links() -> None:
+    copying = profile({"only": {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR}}, own_piece=figure(0.4))
+    pair, node = (0, DEVICES), range(DEVICES)
+
+    def took(group: Any, known: CollectiveProfile) -> float:
+        return float(collectives.cost_of("all_reduce", group, 1e9, machine(), known, "ring").moving[0])
+
+    assert took(pair, copying) == took(pair, library())
+    assert took(node, copying) == pytest.approx(1.2 * took(node, library()))
+
+
 def test_a_hop_waits_for_a_piece_that_grows() -> None:
     known = library(piece={"wait": figure("20 us"), "bytes": figure("1 MB")})
-    for size, wait in ((2e5, 4e-6), (1e6, 20e-6), (1e8, 20e-6)):
+    for size, wait in ((4e4, 4e-6), (2.5e5, 10e-6), (1e6, 20e-6), (1e8, 20e-6)):
         assert seconds(size, "tree", known) - seconds(size, "tree", library()) == pytest.approx(2 * 2 * wait, rel=1e-6)
 
 

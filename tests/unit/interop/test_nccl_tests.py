@@ -33,6 +33,18 @@ def test_the_shorter_time_counts_and_the_head_says_who_took_part(tmp_path: Path)
     assert row.time_s == pytest.approx(40.9e-6)
 
 
+@pytest.mark.parametrize(
+    ("line", "release"),
+    [
+        ("NCCL version 2.26.2+cuda12.2", "2.26.2"),
+        ("# nccl-tests version 2.17.6 nccl-headers=22803 nccl-library=22803", "2.28.3"),
+        ("# nothing of it", ""),
+    ],
+)
+def test_a_log_may_name_the_release(line: str, release: str, tmp_path: Path) -> None:
+    assert read_log(written(tmp_path, f"{line}\n{HEAD}{ROW}")).release == release
+
+
 def test_operations_without_a_reduction_leave_columns_out(tmp_path: Path) -> None:
     bare = ROW.replace("sum", "").replace("-1", "").replace("0\n", "N/A\n")
     (row,) = read_log(written(tmp_path, HEAD + bare)).sizes

@@ -48,6 +48,15 @@ def test_a_bus_bandwidth_is_a_time_by_the_formula_of_nccl_tests() -> None:
     assert gathered.measured_s == pytest.approx(15 / 16 * 2**30 / 100e9)
 
 
+@pytest.mark.parametrize(
+    ("stated", "library", "release"),
+    [("2.27.7 (build default in README)", "NCCL", "2.27.7"), ("below 2.27", "NCCL", ""), ("2.26.6", "RCCL", "")],
+)
+def test_a_row_may_say_the_release(stated: str, library: str, release: str) -> None:
+    told = mapped(library=library, library_version=stated).environment
+    assert (told.release if told else "") == release
+
+
 def test_what_a_peak_leaves_open_is_said() -> None:
     found = mapped(size_bytes=None, num_ranks=None, num_nodes=None, interconnect={"inter": "8x400 Gb/s IB"})
     assert (found.size_bytes, found.ranks, found.nodes) == (16 << 30, 32, 4)
