@@ -494,6 +494,8 @@ class ServingStack(Spec):
     """Share of device memory that weights, activations and cache may take together (vLLM)."""
     free_share: Fraction | None = None
     """Share of what weights and activations leave that the cache takes (TensorRT-LLM)."""
+    whole_windows: bool = Field(default=False, exclude_if=lambda whole: not whole)
+    """Whether layers with a sliding window keep keys and values of whole sequences, as all layers have one cache."""
     prefix_caching: Literal["none", "block", "radix"] = "none"
     """Reuse of equal prefixes."""
     prefix_reads: Literal["each", "once"] = "each"
@@ -530,8 +532,7 @@ class ServingStack(Spec):
     graph_prompts: bool = True
     """Whether iterations with prompts replay graphs too, up to `graphs` rows; if not, the host launches each kernel."""
     schedules_ahead: bool = False
-    """Whether an iteration is fixed when the one before it begins, so that the host works beside the device and a
-    request that comes meanwhile joins one iteration later."""
+    """Whether an iteration is fixed when the one before begins: the host works beside it, requests join one later."""
     core_read: Figure[Annotated[float, Field(gt=0)]] | None = None
     """Bytes that a multiprocessor moves in a cycle at most, in products of few rows and passes; None: as the memory."""
     wide_activations: bool = Field(default=False, exclude_if=lambda wide: not wide)
@@ -560,8 +561,7 @@ class ServingStack(Spec):
     """Host time of an iteration beside the device, of an engine that schedules ahead: an iteration lasts at least as
     long as the host works on one; none where left out."""
     stream_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
-    """The same of each packet of an answer that leaves the engine: one a sequence in `serving.stream_interval`
-    iterations."""
+    """The same of each packet of an answer: one a sequence in `serving.stream_interval` iterations."""
     verify_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
     """Host time of each sequence of an iteration that verifies drafts, beside `sequence_overhead`; none if left out."""
     prompt_overhead: Figure[Seconds] | None = None

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simulator.errors import InputError
 from simulator.interop.rows import serving_limits as limits
 from simulator.interop.rows import serving_names as names
+from simulator.interop.rows import trtllm_bench
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.pools import APART, ROLES, pools, router, spanning
@@ -52,7 +53,7 @@ SPREAD = (1.335, 0.674)
 """Standard deviation of the logarithm of prompts and answers of ShareGPT (arXiv:2408.12757)."""
 SHORT = (64, 256)
 """(prompt, answer) tokens of a single stream where a row does not say, as chat programs show their rate."""
-TUNED = "tensorrt-llm"
+TUNED = ("tensorrt-llm", "tensorrt-llm-pytorch")
 """Stacks whose benchmark derives the limits of the engine from lengths and memory."""
 MOST_AT_ONCE = 20_000
 """Requests of a batch at most."""
@@ -227,10 +228,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     stack_name = names.supporting(names.stack_name(row.engine, row.engine_version or row.day), row.accelerator, assumed)
     said = _said(row)
     stack_name = said.stack or names.with_blocks(stack_name, row.model, row.precision or {}, row.accelerator)
-    if stack_name == "tensorrt-llm" and row.kind == "online_serving" and (row.engine_version or "").startswith("1."):
-        stack_name = "tensorrt-llm-serve"
-    if stack_name == "vllm" and row.kind == "online_serving":
-        stack_name = "vllm-serve"
+    stack_name = names.served(stack_name, row.kind, row.engine_version) if row.kind in ONLINE else stack_name
     if names.stands_in(row.engine):
         assumed.append(f"engine `{row.engine}` as {stack_name}, the most like it")
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
@@ -272,7 +270,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         serving=serving,
         requests=Requests(arrivals=_arrivals(row, assumed), lengths=lengths, count=_simulated(row, count)),
     )
-    tuned = TUNED in stack_name and steady and fixed(lengths) is not None and row.max_num_seqs is None
+    tuned = stack_name in TUNED and steady and fixed(lengths) is not None and row.max_num_seqs is None
     tuned &= said.sequences is None
     return MappedServing(row, scenario, stack_name, count, steady, tuned, tuple(assumed))
 
@@ -486,8 +484,7 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
     if row.concurrency:
         assumed.append(f"{row.concurrency} requests, one a client")
         return row.concurrency, False
-    tokens = sum(fixed(lengths) or (1024, 512))
-    count = 30_000 if tokens <= 256 else 3_000 if tokens <= 3_000 else 1_500 if tokens <= 6_000 else 1_000
+    count = trtllm_bench.requests(*(fixed(lengths) or (1024, 512)))
     assumed.append(f"{count:,} requests, as many as NVIDIA's tables take for such lengths")
     return count, row.kind == "offline_throughput"
 

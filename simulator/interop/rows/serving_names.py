@@ -155,6 +155,14 @@ def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accel
     return "vllm-v0-blocks-rocm" if (card(accelerator)[0] or "").startswith("mi") else "vllm-v0-blocks"
 
 
+def served(stack_of: str, kind: str, version: str | None) -> str:
+    """The stack of an engine behind its own server, or as workers of a pool, by that of its runs without one."""
+    alone = kind == "online_serving"
+    if stack_of == "tensorrt-llm-pytorch":
+        return "tensorrt-llm-serve" if alone and (version or "").startswith("1.") else "tensorrt-llm"
+    return "vllm-serve" if alone and stack_of == "vllm" else stack_of
+
+
 def stands_in(engine: str) -> bool:
     """Whether the stack of an engine's name is that of another engine."""
     known = next((one for one in vocabulary().serving.stacks if re.search(one.engine, _joined(engine))), None)

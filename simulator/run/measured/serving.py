@@ -5,8 +5,10 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from simulator.errors import InputError
+from simulator.interop.rows import trtllm_bench
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving, fixed
+from simulator.serving.costs.footprint import DEFAULT_SHARE
 from simulator.serving.fleet.system import resolve
 from simulator.specs.scenario import ServingScenario
 
@@ -25,15 +27,20 @@ def map_serving_row(row: ServingRow) -> MappedServing:
 
 
 def _tuned(scenario: ServingScenario, assumed: list[str]) -> ServingScenario:
-    """Limits as trtllm-bench derives them from the lengths: as many sequences as the cache holds, whole prompts."""
-    alike = fixed(scenario.requests.lengths) if scenario.requests.lengths else None
-    assert alike is not None
-    for _ in range(2):  # fewer sequences take less memory for their logits
-        (system,) = resolve(scenario)
-        held = -(-sum(alike) // system.cost.block_size)
-        most = min(scenario.stack.max_sequences, max(system.cost.blocks // held, 1))
-        budget = max(scenario.stack.token_budget, alike[0] + most)
-        batching = scenario.serving.batching.model_copy(update={"max_sequences": most, "token_budget": budget})
-        scenario = scenario.model_copy(update={"serving": scenario.serving.model_copy(update={"batching": batching})})
+    """Limits as trtllm-bench derives them; those of the engine where it has no rule."""
+    lengths = fixed(scenario.requests.lengths) if scenario.requests.lengths else None
+    assert lengths is not None
+    serving, stack = scenario.serving, scenario.stack
+    most, budget = stack.max_sequences, stack.token_budget
+    if trtllm_bench.ruled(scenario.model, serving.precision):
+        layout, memory = serving.parallel, scenario.cluster.node.accelerator.memory.capacity.value
+        ranks = max(layout.tp * (layout.dp or 1), layout.ep * (layout.etp or 1))
+        devices = trtllm_bench.Devices(memory, ranks, layout.pp)
+        share = serving.kv_cache.free_share or stack.free_share or DEFAULT_SHARE
+        most, budget = trtllm_bench.limits(scenario.model, serving.precision, devices, lengths, share)
+    budget = max(budget, lengths[0] + most)
+    batching = serving.batching.model_copy(update={"max_sequences": most, "token_budget": budget})
     assumed.append(f"at most {most:,} sequences and {budget:,} tokens an iteration, as trtllm-bench derives them")
-    return scenario
+    found = scenario.model_copy(update={"serving": serving.model_copy(update={"batching": batching})})
+    resolve(found)  # says what of a layout cannot be
+    return found

@@ -75,9 +75,13 @@ def footprint(
     attending = [(kind, count) for kind, count in kinds if kind.attends]
     if alike(shard):
         caches = layers[stage].caches if layers[stage].skipped else sum(count for _, count in attending)
-        kv_token = caches * shard.held_bytes * cached_share(model, context)
+        kv_token = caches * shard.held_bytes * (1.0 if stack.whole_windows else cached_share(model, context))
     else:
-        kv_token = sum(count * shard.cached_of(kind) * _share(kind.window, context) for kind, count in attending)
+        windows = [None if stack.whole_windows else kind.window for kind, _ in attending]
+        shares = [_share(window, context) for window in windows]
+        kv_token = sum(
+            count * shard.cached_of(kind) * share for (kind, count), share in zip(attending, shares, strict=True)
+        )
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
     return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token, state)
 

@@ -587,7 +587,7 @@ def _stage(
         hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
         host_ticks=(to_ticks(host[0]), to_ticks(host[1])),
         ahead_ticks=(to_ticks(ahead[0]), to_ticks(ahead[1])),
-        launch_ticks=(to_ticks(own.launch_seconds(layers[stage])) if ahead[0] else 0, *captured_rows(stack)),
+        launch_ticks=(to_ticks(own.launch_seconds(layers[stage])) if any(ahead) else 0, *captured_rows(stack)),
         sends=own.sends(layers[stage], first, last),
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
         exchanges=own.exchanges(layers[stage]) if own.in_step and shard.sharers > 1 else None,

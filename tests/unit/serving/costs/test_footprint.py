@@ -19,13 +19,16 @@ from tests.unit.serving.costs.test_iteration import stack
 GIB = 1 << 30
 
 
-def needs(model: str, tp: int = 1, pp: int = 1, most: int = 256, context: int = 1, **formats: Any) -> list[Footprint]:
+def needs(
+    model: str, tp: int = 1, pp: int = 1, most: int = 256, context: int = 1, whole_windows: bool = False, **formats: Any
+) -> list[Footprint]:
     """Of each stage, for iterations of 2,048 tokens of up to `most` sequences."""
     shape = load_spec(Model, model)
     device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
     shard = Shard(shape, tp, resolve_formats(NumberFormats(**formats), device)[0], True)
     layers = depths(shape, split_layers(shape.layers, pp))
-    return [footprint(shard, layers, stage, stack(), 2048, most, context) for stage in range(pp)]
+    own = stack().model_copy(update={"whole_windows": whole_windows})
+    return [footprint(shard, layers, stage, own, 2048, most, context) for stage in range(pp)]
 
 
 def test_a_dense_model_on_one_device() -> None:
@@ -104,6 +107,13 @@ def test_the_tightest_stage_decides_and_blocks_may_be_asked_for() -> None:
     assert blocks_of([small], 8.0 * GIB, KvCache(), stack(), 4096).blocks == 0
     smaller = blocks_of([small], 40.0 * GIB, KvCache(memory_share=0.5, block_size=8), stack(), 4096)
     assert smaller[1:3] == (12 * 128, 8)
+
+
+def test_one_cache_for_all_layers_keeps_whole_sequences() -> None:
+    own = needs("gpt-oss-120b", context=1024)[0].kv_token
+    whole = needs("gpt-oss-120b", context=1024, whole_windows=True)[0].kv_token
+    assert whole == 36 * 2 * 8 * 64 * 2  # 36 layers of 8 key heads of 64 in 16 bits
+    assert own == whole * (0.5 + 0.5 * 128 / 1024)
 
 
 def test_layers_with_a_window_keep_no_more_than_it() -> None:

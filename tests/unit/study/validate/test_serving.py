@@ -157,7 +157,9 @@ def test_a_model_without_room_is_refused() -> None:
     [
         ("TensorRT-LLM", "0.5.0", "tensorrt-llm-0.5"),
         ("TensorRT-LLM", "0.9.0", "tensorrt-llm-0.9"),
-        ("TensorRT-LLM", "1.x (developer-guide)", "tensorrt-llm"),
+        ("TensorRT-LLM", "1.x (developer-guide)", "tensorrt-llm-pytorch"),
+        ("TensorRT-LLM", "0.20", "tensorrt-llm-pytorch"),
+        ("TensorRT-LLM", "0.17", "tensorrt-llm"),
         ("TensorRT-LLM + Triton backend", "0.14.0", "tensorrt-llm-triton"),
         ("vLLM", "0.5.3", "vllm-0.5"),
         ("vLLM", "0.6.3.dev116", "vllm-v0"),
@@ -186,7 +188,7 @@ def test_engine_and_version_choose_the_stack(engine: str, version: str | None, n
         ({"engine_version": None, "measured_on": "2025-11-03"}, "tensorrt-llm"),
         ({"engine_version": "0.8.1.post2"}, "tensorrt-llm"),  # of Dynamo's image
         ({"engine": "vLLM v0.6.3", "engine_version": None}, "vllm-v0"),
-        ({"engine": "TensorRT LLM"}, "tensorrt-llm"),
+        ({"engine": "TensorRT LLM"}, "tensorrt-llm-pytorch"),
     ],
 )
 def test_an_engine_is_no_older_than_its_accelerator(changes: dict[str, Any], stack: str) -> None:
@@ -490,7 +492,7 @@ def test_the_command_writes_every_row(tmp_path: Path) -> None:
     assert [r["refused"] is None for r in found["rows"]] == [True, False, False, False]
     first = found["rows"][0]
     assert first["error"] == pytest.approx(first["measured"] / first["predicted"] - 1)
-    assert found["summary"]["by_stack"]["tensorrt-llm"]["rows"] == 1
+    assert found["summary"]["by_stack"]["tensorrt-llm-pytorch"]["rows"] == 1
     assert "By stack" in html.read_text(encoding="utf-8")
 
 
