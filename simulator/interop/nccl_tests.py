@@ -17,7 +17,7 @@ COLUMNS: tuple[str, ...] = ("size", "count", "type", "redop", "root", *("time", 
 _OPTIONAL = ("redop", "root")
 _NUMBER = re.compile(r"\bnccl-library=(\d{5,6})\b")
 _RELEASE = re.compile(r"\bNCCL version (\d+\.\d+(?:\.\d+)?)")
-_RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*\bon\s+(\S+)\s+device", re.I)
+_RANK = re.compile(r"#\s+Rank\s+([0-9]{1,9})\s.*\bon\s+(\S+)\s+device", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,21 @@ def _row(line: Line, words: list[str], columns: tuple[str, ...]) -> LoggedSize:
         raise InputError(Problem(problem, file=line.file, line=line.number, hint=" ".join(columns)))
     first = dict(zip(reversed(names), reversed(words), strict=True))
     times = [float(word) for name, word in zip(names, words, strict=True) if name == "time" and _is_time(word)]
-    if not times or not words[0].isdigit() or int(words[0]) < 1:
+    if not times or not _is_count(words[0]) or int(words[0]) < 1:
         raise InputError(Problem("is no row of nccl-tests: no size, or no time above 0", line.file, line.number))
     count = first.get("count", "0")
     return LoggedSize(
         float(words[0]),
-        int(count) if count.isdigit() else 0,
+        int(count) if _is_count(count) else 0,
         first.get("type", ""),
         first.get("redop", ""),
         min(times) * 1e-6,
     )
 
 
+def _is_count(word: str) -> bool:
+    return bool(re.fullmatch(r"[0-9]{1,18}", word))
+
+
 def _is_time(word: str) -> bool:
-    return bool(re.fullmatch(r"\d{1,12}(\.\d{1,9})?", word)) and float(word) > 0
+    return bool(re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", word)) and float(word) > 0

@@ -8,6 +8,7 @@ from tests.fuzz import (
     files,
     fleets,
     jobs,
+    logs,
     mutations,
     operations,
     runs,
@@ -41,6 +42,7 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "trace": (files.trace, 6),
     "rows": (files.rows, 3),
     "foreign": (files.foreign, 6),
+    "logs": (logs.logs, 2),
     "line": (operations.line, 8),
 }
 """(generator, weight) of each kind: its inputs are so many of the sum of the weights."""

@@ -64,6 +64,8 @@ def test_columns_follow_the_head(tmp_path: Path) -> None:
         (HEAD + "1024 256 float\n", "3 columns where the head names 13"),
         (HEAD + ROW.replace("41.20", "0.00").replace("40.90", "nan"), "no time above 0"),
         (HEAD + ROW.replace("   1048576 ", "0 "), "no size"),
+        (HEAD + ROW.replace("   1048576 ", "9" * 5000 + " "), "no size"),
+        (HEAD + ROW.replace("   1048576 ", "\u00b2 "), "no size"),
     ],
 )
 def test_what_is_no_log_is_refused_with_its_line(text: str, words: str, tmp_path: Path) -> None:
