@@ -9,6 +9,8 @@ from tests.fuzz.mutations import spoil
 
 TIMES = ("12.5", "0.01", "690", "99999999", "0", "-1", "nan", "1e3")
 
+RELEASES = ("#", "#", "NCCL version 2.18.3+cuda12.1", "# nccl-library=22105", "NCCL version 99.0", "nccl-library=00000")
+
 
 def logs(random: Random) -> Input:
     """A log of one operation, fitted or held against what ships."""
@@ -30,7 +32,7 @@ def _log(random: Random, each: int, nodes: int) -> str:
         sound = f"{8 + size / random.choice((2e3, 2e5)):.2f}"
         time = sound if random.random() < 0.97 else random.choice(TIMES)
         rows.append(f"{size:12} {size // 4:12} float sum -1 {time} 1.0 1.0 0 {sound} 1.0 1.0 0")
-    return "\n".join([*ranks, *rows]) + "\n"
+    return "\n".join([random.choice(RELEASES), *ranks, *rows]) + "\n"
 
 
 def _told(answer: Answer) -> str | None:
