@@ -89,8 +89,9 @@ class Extensible(Spec):
         keys = cls.kinds.get(kind)
         other = [key for key in given if key not in keys.model_fields and key not in cls.model_fields]
         if foreign := [key for key in other if key in cls.registered()]:
-            raise ValueError(f"`{foreign[0]}` is no key of kind `{kind}`")
+            own = ", ".join(f"`{key}`" for key in keys.model_fields)
+            raise ValueError(f"`{foreign[0]}` is no key of kind `{kind}`" + (f", which has {own}" if own else ""))
         if not keys.model_fields:
             return given
-        own = {key: value for key, value in given.items() if key in keys.model_fields}
-        return {key: value for key, value in given.items() if key not in own} | {"more": keys.model_validate(own)}
+        more = {key: value for key, value in given.items() if key in keys.model_fields}
+        return {key: value for key, value in given.items() if key not in more} | {"more": keys.model_validate(more)}

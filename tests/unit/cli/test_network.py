@@ -163,7 +163,7 @@ BAD = {
         ({"kind": "graph", "hosts": [{"nodes": 8, "switches": ["a"]}],
           "cables": [{"between": ["a", "a"], "bandwidth": "1 GB/s"}]}, ()), "a cable from `a` to itself",
     ),
-    "keys of another kind": ((LEAVES | {"global_links": 3}, ()), "`global_links` is no key of kind `leaf-spine`"),
+    "keys of another kind": ((LEAVES | {"global_links": 3}, ()), "no key of kind `leaf-spine`, which has `routing`"),
 }  # fmt: skip
 
 
