@@ -188,3 +188,12 @@ def report_row(
 ) -> dict[str, object]:
     """A row of the table of errors: of which profile, kernels, shapes and set of rows, and how wrong these are."""
     return {"profile": profile, "dtype": kernels, "shapes": shapes, "set": rows, **errors(table, predicted)}
+
+
+def said(name: str, errors: ArrayLike) -> str:
+    """The spread of errors, shares of what was measured, in a line."""
+    signed = np.asarray(errors, float)
+    size = np.abs(signed)
+    spread = f"median {np.median(size):.1%}, mean {size.mean():.1%}, P90 {np.percentile(size, 90):.1%}"
+    figures = f"{spread}, signed {signed.mean():+.1%}"
+    return f"{name}: {figures} of {len(size)} rows" if name else figures

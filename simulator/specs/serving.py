@@ -512,8 +512,8 @@ class ServingStack(Spec):
     `trtllm-gen`, or another name, for which the device's own are taken with a warning."""
     scan_kernels: tuple[str, ...] = ("fused", "triton")
     """Families of kernels of layers with a state, the first one that a device has first; estimates where none is."""
-    all_reduce: Literal["library", "custom"] = "custom"
-    """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
+    all_reduce: Literal["library", "vllm", "sglang", "trtllm"] = "vllm"
+    """Tensor-parallel sums: the collective library's, or an engine's own kernels for small messages."""
     graphs: Count | None = None
     """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
     graph_steps: tuple[tuple[Count, Count], ...] = Field(default=(), max_length=16, exclude_if=lambda steps: not steps)

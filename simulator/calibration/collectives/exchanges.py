@@ -6,13 +6,13 @@ at once. Each is drawn weakly to the mean of its kin, which is what is left wher
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from simulator.calibration.asked import Asked, save
+from simulator.calibration.fitting import said
 from simulator.interop.rows.exchanges import ExchangeRow, MappedExchange, map_exchange
 from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
 from simulator.run.measured.exchanges import planned, predicted
@@ -116,7 +116,7 @@ def calibrate(asked: Asked) -> None:
     rows = [map_exchange(read_row(ExchangeRow, parse_line(line))) for line in read_lines(path)]
     if asked.as_is:
         errors = [predicted(row, load_spec(CollectiveProfile, row.library)) / row.measured_s - 1 for row in rows]
-        asked.say(_said("all rows, as shipped", errors))
+        asked.say(said("all rows, as shipped", errors))
         return
     model = Model(rows)
     best = model.fit(np.ones(len(rows), bool))
@@ -124,12 +124,12 @@ def calibrate(asked: Asked) -> None:
     asked.say(text)
     if asked.out:
         save(asked.out / "exchanges.figures.yaml", text + "\n")
-    asked.say(_said("all rows", _errors(model, best)))
+    asked.say(said("all rows", _errors(model, best)))
     blind = _left_out(model)
     for source in dict.fromkeys(model.sources.tolist()):
         own = model.sources == source
-        asked.say(_said(source, _errors(model, best)[own]) + "; left out: " + _said("", blind[own]))
-    asked.say(_said("every source left out in turn", blind))
+        asked.say(said(source, _errors(model, best)[own]) + "; left out: " + said("", blind[own]))
+    asked.say(said("every source left out in turn", blind))
     if asked.left_out:
         lines = (f"{row.row.id}\t{error:+.4f}" for row, error in zip(rows, blind.tolist(), strict=True))
         save(asked.left_out, "\n".join(lines) + "\n")
@@ -147,11 +147,3 @@ def _left_out(model: Model) -> Floats:
 def _errors(model: Model, logs: Floats) -> Floats:
     errors: Floats = np.exp(model.logs(logs) - model.measured) - 1
     return errors
-
-
-def _said(name: str, errors: Any) -> str:
-    signed = np.asarray(errors, float)
-    size = np.abs(signed)
-    spread = f"median {np.median(size):.1%}, mean {size.mean():.1%}, P90 {np.percentile(size, 90):.1%}"
-    figures = f"{spread}, signed {signed.mean():+.1%}"
-    return f"{name}: {figures} of {len(size)} rows" if name else figures

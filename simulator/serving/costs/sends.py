@@ -105,7 +105,7 @@ class Library:
 
     def _own(self, operation: str, group: Sequence[int], size_bytes: float) -> CustomAllReduce | None:
         """The engine's kernels where they may run."""
-        own = self.profile.engine if operation == "all_reduce" and self.stack.all_reduce == "custom" else None
+        own = self.profile.engines.get(self.stack.all_reduce) if operation == "all_reduce" else None
         return own if own and size_bytes < own.largest.value and serves(tuple(group), self.fabric) else None
 
 

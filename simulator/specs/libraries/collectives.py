@@ -162,8 +162,9 @@ class CollectiveProfile(Spec):
     """How the library chooses; None where nothing is published: it then takes what is quickest beside its siblings."""
     rules: tuple[AlgorithmRule, ...] = Field(default=(), exclude_if=lambda rules: not rules)
     """Published rules of choice: the first that fits and whose algorithm can do it; none fits: as without."""
-    engine: CustomAllReduce | None = None
-    """All-reduces of serving engines' own kernels; None where there are none for these machines."""
+    engines: dict[str, CustomAllReduce] = Field(default_factory=dict)
+    """All-reduces of serving engines' own kernels by the engine (`vllm`, `sglang`, `trtllm`); an engine that is not
+    named has none for these machines."""
     environment: Environment | None = None
     """What it may choose from; None: anything."""
     notes: str = ""

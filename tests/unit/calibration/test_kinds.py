@@ -2,20 +2,23 @@
 
 import json
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from simulator.calibration.collectives.all_reduce import LINKS, times
+from simulator.calibration.collectives.all_reduce import CHIPS, ENGINES, times
 from simulator.calibration.fitting import TABLES
 from simulator.cli import main
 from simulator.specs import data_root, load_spec
+from simulator.specs.libraries.collectives import CustomAllReduce
+from simulator.specs.text.yaml_text import plain, read
 from simulator.specs.training import Stack
 
 ROWS = data_root() / "workloads" / "measurements"
-TABLE = {"backend": ["vllm_graph"], "message_size": [1024], "num_gpus": [2], "latency": [0.01]}
+TABLE = {"kernel_source": ["TRTLLM"], "message_size": [1024], "num_gpus": [2], "latency": [0.01]}
 
 
 def two_rows(folder: Path) -> Path:
@@ -28,12 +31,12 @@ def two_rows(folder: Path) -> Path:
 
 
 def all_reduce_tables(folder: Path, table: pd.DataFrame) -> Path:
-    """Tables of all-reduces for every profile that has them."""
-    for profile in LINKS:
-        name, version, _, _ = TABLES[profile]
-        place = folder / name / "comm" / version
+    """Tables of all-reduces for every device and engine."""
+    devices = [device for devices, _ in CHIPS.values() for device in devices]
+    for device, (engine, own) in product(devices, ENGINES.items()):
+        place = folder / TABLES[device][0] / "comm" / engine / "1.0"
         place.mkdir(parents=True)
-        table.to_parquet(place / "custom_allreduce_perf.parquet")
+        table.assign(kernel_source=own.kernel).to_parquet(place / "custom_allreduce_perf.parquet")
     return folder
 
 
@@ -123,13 +126,15 @@ def test_a_package_that_is_missing_is_named(
 def test_coefficients_that_made_a_table_are_found_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = {"launch": 4e-6, "hop": 3e-6, "member": 2e-7, "efficiency": 0.5}
     grid = [(ranks, size) for ranks in (2, 4, 8) for size in 2.0 ** np.arange(10, 22)]
-    table = pd.DataFrame(grid, columns=["num_gpus", "message_size"]).assign(backend="vllm_graph")
-    table["latency"] = 1e3 * times(table, made, LINKS["a100-sxm"])
-    folder = all_reduce_tables(tmp_path, table)
-    assert main(["calibrate", "all-reduce", str(folder), "--profile", "a100-sxm"]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    found = json.loads(first.removeprefix("a100-sxm ").replace("'", '"'))
-    assert found == pytest.approx(made, rel=0.1)
+    table = pd.DataFrame(grid, columns=["num_gpus", "message_size"])
+    table["latency"] = 1e3 * times(table, made, CHIPS["nccl-a100"][1])
+    folder, out = all_reduce_tables(tmp_path / "tables", table), tmp_path / "fitted"
+    assert main(["calibrate", "all-reduce", str(folder), "--profile", "nccl-a100", "--out", str(out)]) == 0
+    assert "nccl-a100 sglang: all rows: median 0." in capsys.readouterr().out
+    written = plain(read(out / "all-reduce.figures.yaml"))["nccl-a100"]["engines"]
+    for engine in ENGINES:
+        figures = CustomAllReduce.model_validate(written[engine])
+        assert {name: getattr(figures, name).value for name in made} == pytest.approx(made, rel=0.1)
 
 
 @pytest.mark.slow

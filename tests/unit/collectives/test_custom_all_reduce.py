@@ -6,28 +6,35 @@ from simulator import fabric
 from simulator.collectives.custom_all_reduce import custom_seconds, serves
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
-from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile, CustomAllReduce
 
 MEASURED = {
-    "nccl-a100": ("dgx-a100", {(2, 8192): 5.34, (4, 262144): 14.5, (8, 65536): 11.4, (8, 2097152): 45.4}),
-    "nccl-h100": ("dgx-h100", {(2, 8192): 4.5, (4, 262144): 11.4, (8, 65536): 7.9, (8, 2097152): 30.8}),
+    ("nccl-a100", "vllm"): ("dgx-a100", {(2, 8192): 5.34, (4, 262144): 14.5, (8, 65536): 11.4, (8, 2097152): 45.4}),
+    ("nccl-h100", "vllm"): ("dgx-h100", {(2, 8192): 4.5, (4, 262144): 11.4, (8, 65536): 7.9, (8, 2097152): 30.8}),
+    ("nccl-h100", "sglang"): ("dgx-h100", {(2, 8192): 2.7, (4, 262144): 8.2, (8, 1048576): 20.1, (8, 4194304): 62.9}),
+    ("nccl-h100", "trtllm"): ("dgx-h100", {(2, 8192): 2.8, (4, 262144): 7.9, (8, 1048576): 35.5, (8, 4194304): 79.4}),
+    ("nccl-b200", "vllm"): ("dgx-b200", {(2, 8192): 7.1, (4, 8192): 7.4, (8, 8192): 8.1, (4, 1048576): 23.8}),
+    ("nccl-b200", "trtllm"): ("dgx-b200", {(2, 8192): 5.2, (4, 262144): 7.2, (8, 1048576): 30.4, (8, 4194304): 55.4}),
 }
 """Microseconds by (devices, bytes) of ai-dynamo/aiconfigurator's tables."""
 
 
-@pytest.mark.parametrize("profile", MEASURED)
-def test_near_what_was_measured(profile: str) -> None:
-    cluster, rows = MEASURED[profile]
-    network, spec = fabric.build(load_spec(Cluster, cluster)), load_spec(CollectiveProfile, profile).engine
-    assert spec is not None
+def engine(profile: str, name: str) -> CustomAllReduce:
+    """Figures of an engine's kernels."""
+    return load_spec(CollectiveProfile, profile).engines[name]
+
+
+@pytest.mark.parametrize(("profile", "name"), MEASURED)
+def test_near_what_was_measured(profile: str, name: str) -> None:
+    cluster, rows = MEASURED[profile, name]
+    network, spec = fabric.build(load_spec(Cluster, cluster)), engine(profile, name)
     for (members, size), microseconds in rows.items():
         time = custom_seconds(size, tuple(range(members)), network, spec)
         assert time == pytest.approx(microseconds * 1e-6, rel=0.2), (members, size)
 
 
 def test_two_devices_take_one_shot() -> None:
-    network, spec = fabric.build(load_spec(Cluster, "dgx-h100")), load_spec(CollectiveProfile, "nccl-h100").engine
-    assert spec is not None
+    network, spec = fabric.build(load_spec(Cluster, "dgx-h100")), engine("nccl-h100", "vllm")
     slope = custom_seconds(2e6, (0, 1), network, spec) - custom_seconds(1e6, (0, 1), network, spec)
     assert slope == pytest.approx(1e6 / (450e9 * spec.efficiency.value))
 
