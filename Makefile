@@ -14,8 +14,9 @@ export PYTHONDONTWRITEBYTECODE =
 COUNT ?= 100000
 SEED ?= 1
 CONSTRAINTS ?= constraints.txt
+DATA ?= measured
 
-.PHONY: run test test-all explore fuzz check regression baselines docs lock bench clean help
+.PHONY: run test test-all explore fuzz check regression baselines calibrate docs lock bench clean help
 
 run: $(VENV)/.package  ## replay the GPT-1T step of Megatron-LM on 3,072 A100
 	$(BIN)/clustersim run $(SCENARIO)
@@ -43,6 +44,16 @@ baselines: $(VENV)/.dev  ## write the baselines anew and print what moved, for t
 
 fuzz: $(VENV)/.dev  ## COUNT random inputs from SEED on; those that fail are printed and kept in fuzz-failures/
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs 2
+
+CALIBRATE = $(BIN)/clustersim calibrate
+ROWS = workloads/measurements
+calibrate: $(VENV)/.dev  ## the shipped profiles fitted anew into fitted/ (hours), from the tables below DATA
+	$(CALIBRATE) kernels $(DATA)/data/kernels $(ROWS)/kernels.jsonl --out fitted
+	$(CALIBRATE) collectives $(DATA) --out fitted
+	$(CALIBRATE) all-reduce $(DATA)/data/kernels --out fitted
+	$(CALIBRATE) exchanges $(ROWS)/exchanges.jsonl --out fitted
+	$(CALIBRATE) stack $(ROWS)/training.jsonl --jobs 2 --out fitted
+	$(CALIBRATE) stack $(ROWS)/serving.jsonl --jobs 2 --out fitted
 
 docs: $(VENV)/.docs  ## HTML pages in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
