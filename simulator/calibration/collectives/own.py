@@ -15,6 +15,7 @@ from simulator.interop.nccl_tests import read_log
 from simulator.interop.rows.exchanges import OPERATIONS as EXCHANGED
 from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
+from simulator.run.measured.network import has_other_cards
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 from simulator.specs.resolve import load_spec
@@ -66,7 +67,7 @@ def _published(path: Path) -> list[tuple[object, ...]]:
             mapped = map_network(read_row(NetworkRow, data))
         except Refused:  # rows of copies and of machines that no cluster stands for
             continue
-        if mapped.row.size_bytes is not None and not _host_shows(mapped):
+        if mapped.row.size_bytes is not None and not _host_shows(mapped) and not has_other_cards(mapped):
             found.append(_row(mapped))
     return found
 

@@ -71,6 +71,9 @@ HARNESSES = (
     ),
 )
 """Benchmarks whose scripts are published and whose hosts show; others run nccl-tests with a process a device."""
+CARDS = re.compile(r"\b(\d{1,3}) ?x ?(\d{2,3}) ?Gb(?:it)?/s\b(?! per host)", re.ASCII)
+"""Cards of a node as rows write them: `8x400 Gb/s per node`, `4 x 200 Gbit/s InfiniBand`; those of a host are not a
+node's where a rack is one."""
 ALGORITHMS = {
     "ring": "ring",
     "tree": "tree",
@@ -157,6 +160,8 @@ class MappedCollective:
     """None where the host does not show."""
     environment: Environment | None = None
     """What the row says that the library was told; None: nothing of consequence."""
+    cards: tuple[int, float] | None = None
+    """Cards of a node and bytes/s of each, where the row says them; None: those of the cluster."""
 
 
 def map_network(row: NetworkRow) -> MappedCollective:
@@ -182,9 +187,27 @@ def map_network(row: NetworkRow) -> MappedCollective:
     if harness is not None and size < SHORT:
         assumed.append(harness.what)
     operation, told = OPERATIONS[row.op], _environment(row)
+    cards = _cards(row)
     return MappedCollective(
-        row, cluster, ranks, row.nodes, operation, size, algorithm, measured, metric, tuple(assumed), harness, told
+        row,
+        cluster,
+        ranks,
+        row.nodes,
+        operation,
+        size,
+        algorithm,
+        measured,
+        metric,
+        tuple(assumed),
+        harness,
+        told,
+        cards,
     )
+
+
+def _cards(row: NetworkRow) -> tuple[int, float] | None:
+    stated = CARDS.search(row.interconnect.get("inter", ""))
+    return (int(stated[1]), float(stated[2]) * 1e9 / 8) if stated and int(stated[1]) and int(stated[2]) else None
 
 
 def _environment(row: NetworkRow) -> Environment | None:

@@ -7,7 +7,7 @@ import numpy as np
 from simulator import collectives, fabric
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.network import MappedCollective
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, Nics
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
@@ -20,7 +20,7 @@ def profile_of(mapped: MappedCollective) -> CollectiveProfile:
 
 def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     """Seconds of a row under a profile of its library; raises Refused where the ranks do not fit the nodes."""
-    machine = _machine(mapped.cluster, mapped.nodes)
+    machine = _machine(mapped.cluster, mapped.nodes, mapped.cards)
     share, rest = divmod(mapped.ranks, mapped.nodes)
     held = machine.numbering.per_node[0]
     if rest or share > held:
@@ -46,7 +46,24 @@ def _spec(cluster: str) -> Cluster:
     return load_spec(Cluster, cluster)
 
 
+def has_other_cards(mapped: MappedCollective) -> bool:
+    """Whether the cards that a row states carry less or more than those of the cluster that stands for its machine."""
+    return _nics(_spec(mapped.cluster), mapped.cards) is not None
+
+
+def _nics(spec: Cluster, cards: tuple[int, float] | None) -> Nics | None:
+    """The cards that a row states; None where they carry together what those of the cluster do."""
+    own = spec.node.nics
+    if own is None or cards is None or abs(cards[0] * cards[1] / (own.count * own.bandwidth.value) - 1) < 0.01:
+        return None
+    bandwidth = own.bandwidth.model_copy(update={"value": cards[1]})
+    return own.model_copy(update={"count": cards[0], "bandwidth": bandwidth})
+
+
 @cache
-def _machine(cluster: str, nodes: int) -> fabric.Fabric:
-    """The first nodes of a cluster."""
-    return fabric.build(_spec(cluster).model_copy(update={"nodes": nodes}))
+def _machine(cluster: str, nodes: int, cards: tuple[int, float] | None) -> fabric.Fabric:
+    """The first nodes of a cluster, with the cards that a row states."""
+    spec = _spec(cluster).model_copy(update={"nodes": nodes})
+    if nics := _nics(spec, cards):
+        spec = spec.model_copy(update={"node": spec.node.model_copy(update={"nics": nics})})
+    return fabric.build(spec)

@@ -10,7 +10,7 @@ import pytest
 from simulator.cli import main
 from simulator.interop.rows.jsonl import Refused, read_lines, read_row
 from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
-from simulator.run.measured.network import predicted
+from simulator.run.measured.network import has_other_cards, predicted
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.study.validate.accuracy import statistics
@@ -46,6 +46,16 @@ def test_a_bus_bandwidth_is_a_time_by_the_formula_of_nccl_tests() -> None:
     assert found.metric == "busbw_bytes_per_s"
     gathered = mapped(op="all_gather", metrics={"busbw_bytes_per_s": 100e9})
     assert gathered.measured_s == pytest.approx(15 / 16 * 2**30 / 100e9)
+
+
+def test_cards_that_a_row_states_are_those_of_its_machine() -> None:
+    half = mapped(interconnect={"inter": "4 x 400 Gbit/s InfiniBand"}, num_ranks=32, num_nodes=4)
+    same = mapped(interconnect={"inter": "RoCE 8x400 Gb/s per node"}, num_ranks=32, num_nodes=4)
+    profile = load_spec(CollectiveProfile, "nccl-h100")
+    assert (half.cards, same.cards) == ((4, 50e9), (8, 50e9))
+    assert (has_other_cards(half), has_other_cards(same), has_other_cards(mapped())) == (True, False, False)
+    assert predicted(half, profile) > 1.8 * predicted(same, profile)
+    assert mapped(interconnect={"inter": "RoCE, 8x400 Gb/s per host of 4 GPUs"}).cards is None
 
 
 @pytest.mark.parametrize(
