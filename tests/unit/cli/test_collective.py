@@ -8,6 +8,7 @@ import pytest
 from simulator.cli import main
 from simulator.report.collective import plots
 from simulator.results.documents.collective import CollectiveCurve, CollectiveSweepDocument, SizedCollective
+from simulator.specs import data_root
 
 TOKENS = ["--tokens", "4096", "--hidden", "7168", "--top-k", "8", "--experts", "256"]
 Capture = pytest.CaptureFixture[str]
@@ -137,6 +138,13 @@ def test_a_log_stands_beside(tmp_path: Path, capsys: Capture) -> None:
     assert one["error"] == pytest.approx(one["time_s"] / 40e-6 - 1)
     assert main(asked) == 0
     assert "from 1 MiB: median" in capsys.readouterr().out
+
+
+def test_the_page_shows_what_the_command_prints(capsys: Capture) -> None:
+    block = (data_root() / "docs" / "howto" / "collective.md").read_text(encoding="utf-8").split("```")[1]
+    typed, *shown = block.removeprefix("text\n$ clustersim ").splitlines()
+    assert main(typed.split()) == 0
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()] == shown
 
 
 def test_a_release_is_asked_for_or_read_from_a_log(tmp_path: Path, capsys: Capture) -> None:
