@@ -34,6 +34,8 @@ _DECIMAL = {
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*((?:[^\d.,_\s].*)?)", re.DOTALL)
 _LONGEST = 64
+_COUNTED = 1e5
+"""From here on a number without a unit is likelier to count bytes than gigabytes."""
 _FAR = 1000.0  # times the smallest from which on one unit for both has too many digits
 
 
@@ -179,7 +181,8 @@ def _in_unit(value: float, scale: float, unit: str) -> str:
 
 def _bare(number: float, text: object, kind: _Dimension) -> float:
     if number != 0 and not kind.bare:
-        example = f"{number:g} {kind.example.partition(' ')[2]}"
+        unit = kind.example.partition(" ")[2] if abs(number) < _COUNTED else kind.parts[0][0]
+        example = f"{number:.12g} {unit}"
         raise ValueError(f"{_excerpt(text)} has no unit: write a unit, for example `{example}`")
     return _finite(number, text)
 

@@ -57,6 +57,7 @@ def test_reads(text: str | float, dimension: str, value: float) -> None:
     [
         (80, "bytes", "`80` has no unit: write a unit, for example `80 GB`"),
         ("80", "bytes", "`80` has no unit: write a unit, for example `80 GB`"),
+        ("134217728", "bytes", "`134217728` has no unit: write a unit, for example `134217728 B`"),
         (2.5, "time", "`2.5` has no unit: write a unit, for example `2.5 ms`"),
         ("80 gb", "bytes", "unknown unit `gb` of bytes: did you mean `GB`?"),
         ("80 GBs", "bytes", "unknown unit `GBs` of bytes: did you mean `GB`?"),
