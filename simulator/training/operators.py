@@ -432,12 +432,12 @@ def _cast(job: Job, op: Op, product: Linear, ops: Sequence[Op], i: int) -> Itera
     read, written = recipe.cast(job.any_order, _normed(ops, i), 1 / job.tp if whole else 1.0, backward, op.frozen)
     if read + written:
         elements = rows_of(job, product) * product.inputs
-        calls = recipe.kernels - (recipe.kernels > 1 and _normed(ops, i))
-        launches = _launches(job, product) * calls
+        kernels, tensors = recipe.kernels - (recipe.kernels > 1 and _normed(ops, i)), _launches(job, product)
         own = elements / job.tp if whole else elements
         more, other = recipe.beside(product.weights, own if _is_backward(ops) else 0.0)
-        work = Stream(read * elements + more, written * elements + other, kernels=launches)
-        yield Kernel(f"cast {name}", work, launches=launches, calls=calls)
+        work = Stream(read * elements + more, written * elements + other, kernels=tensors * kernels)
+        # The largest value and the scale leave in one go, as neither makes a tensor.
+        yield Kernel(f"cast {name}", work, launches=tensors * min(kernels, 2), calls=1)
 
 
 def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Kernel]:

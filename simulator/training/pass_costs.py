@@ -10,17 +10,13 @@ what is computed again, waits for its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from simulator import units
 from simulator.axes import CP, EP, ETP
 from simulator.cost import Attention, Device, Stream, kernel_cost
-from simulator.model.backward import backward
-from simulator.model.blocks.around import HEADS, NORM
-from simulator.model.dropped import computed_again
-from simulator.model.ops import Elementwise, Op
 from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, FREE, HOST, InParts, Part, Piece, PieceBuilder, Takes, single
 from simulator.specs.model import LayerKind
@@ -29,8 +25,9 @@ from simulator.training.context.shards import SHARDS
 from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
 from simulator.training.optimizers.step import optimizer_step, subgroup, updates
-from simulator.training.overlap.exchanged import exchanges_rows, staged
+from simulator.training.overlap.exchanged import staged
 from simulator.training.overlap.ladder import blocks_backward, blocks_forward, late
+from simulator.training.overlap.launches import host_time, of_steps, rates, sends_rows, waits_for_counts
 from simulator.training.overlap.partners import Stretch, exchanges, stretches
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
 from simulator.training.tiers.levels import levels_of
@@ -165,35 +162,35 @@ class PassCosts:
         launches = Content(host=units.to_ticks(self.host(kind, back)))
         if self.job.blocking:
             return self.piece([*copies, *(step for one in stretches for step in one.steps)]) + single(launches)
+        late: tuple[Part, ...] = ()
+        if not back and launches.host and len(stretches) == 1 and waits_for_counts(self.job, kind):
+            stretches, launches, late = self._around_counts(stretches[0], kind)
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
         beside = [part for part in ahead if part.content.total]
         experts = [self._aside(one)._replace(lane=EXPERTS) for one in copies]
         built = PieceBuilder([*beside, *experts])
-        for stretch in stretches:
-            hidden = built.begin(tuple(map(self._aside, stretch.beside)))
+        for place, stretch in enumerate(stretches, 1):
+            own = late if place == len(stretches) else ()
+            hidden = built.begin((*map(self._aside, stretch.beside), *own))
             self._run(built, stretch.steps)
             built.wait(hidden)
         return built.build()
 
-    def _host(self, kind: LayerKind, back: bool = False) -> float:
-        """Seconds that the host takes to launch a pass through a layer.
+    def _around_counts(self, whole: Stretch, kind: LayerKind) -> tuple[list[Stretch], Content, tuple[Part, ...]]:
+        """A forward pass before and after rows are counted, what the host launches ahead of it, and until when each
+        step of its second half and what follows it last after the launches of that step."""
+        first, per, host, end = sends_rows(whole.steps), rates(self.job, kind), 0.0, 0
+        for step in whole.steps[first:]:
+            launched, lasts = of_steps((step,)), self.piece((step,)).ticks
+            host += per.of(launched)
+            end = max(end + lasts, units.to_ticks(host) + lasts // max(launched.kernels, 1))
+        ahead = max(units.to_ticks(self.host(kind)) - max(end, units.to_ticks(host)), 0)
+        halves = [whole._replace(steps=whole.steps[:first]), Stretch(whole.steps[first:])]
+        return halves, Content(host=ahead), (Part(HOST, Content(host=end)),)
 
-        A call of the framework takes its share of `layer_overhead`, of `experts_overhead` in a layer with experts: that
-        of a layer with a dense MLP and the same attention, nothing captured and without adapters, with which both
-        passes count as forward ones. What a call launches after its first product takes `product_overhead`.
-        """
-        job, stack = self.job, self.job.stack
-        if kind.mlp in ("dense", "none") and not job.cuda_graphs and not job.lora:
-            return stack.layer_overhead.value
-        bare, back = replace(job, lora=None) if job.lora else job, back and not job.lora
-        plain = operators.layer_ops(bare, kind._replace(mlp="dense") if kind.mlp == "moe" else kind)
-        own = _launched(job, operators.layer_ops(job, kind), job.cuda_graphs, back)
-        kept = _launched(replace(bare, recompute="none"), plain, back=back)
-        experts = stack.experts_overhead if kind.mlp == "moe" else None
-        overhead = (experts or stack.layer_overhead).value
-        if stack.product_overhead is None:
-            return overhead * (own.kernels / kept.kernels)
-        return overhead * own.calls / kept.calls + stack.product_overhead.value * own.further
+    def _host(self, kind: LayerKind, back: bool = False) -> float:
+        """Seconds that the host takes to launch a pass through a layer."""
+        return host_time(self.job, kind, back)
 
     def _lists(self, kind: LayerKind, near: bool = False, reductions: bool = False) -> Piece:
         """Waiting for the host while it fills the lists of the gathers of a layer, `near` ones of second shards, or of
@@ -324,42 +321,6 @@ def called(step: Collective, job: Job) -> Comm:
     if job.grouped and step.axis == CP.name and not step.among:
         among = f"{among}, {job.cp} ranks"
     return Comm(step.operation, step.axis, step.size, among)
-
-
-class Launched(NamedTuple):
-    """What the host launches in a pass."""
-
-    calls: int
-    """Calls of the framework, and graphs."""
-    further: int
-    """Kernels that calls launch after as many as they are."""
-
-    @property
-    def kernels(self) -> int:
-        """All of it."""
-        return self.calls + self.further
-
-
-def _launched(job: Job, ops: Sequence[Op], graphs: Sequence[str] = (), back: bool = False) -> Launched:
-    """What the host launches for the forward pass of operations, or for the one `back` with the modules that it
-    computes again, and graphs of what is captured; norms of heads are not counted, as `layer_overhead` holds them: the
-    steps that it was chosen on have them."""
-    left = [op for op, part in zip(ops, _parts(ops), strict=True) if part not in graphs and "all" not in graphs]
-    again = computed_again(left, job.recompute_modules) if back and job.recompute == "selective" else ()
-    run = (*operators.steps(job, again), *operators.steps(job, backward(left) if back else left))
-    counted = [k for k in operators.each(run) if isinstance(k, Kernel) and k.name != HEADS]
-    kernels = [k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in counted]
-    calls = sum(min(k.calls or alone, alone) for k, alone in zip(counted, kernels, strict=True))
-    return Launched(calls + len(set(graphs) & {*_parts(ops), "all"}), sum(kernels) - calls)
-
-
-def _parts(ops: Sequence[Op]) -> list[str]:
-    """The part of a layer that each operation belongs to, as graphs are captured: attention, what comes before rows are
-    sent to experts, and the rest."""
-    blocks = [i for i, op in enumerate(ops) if isinstance(op.does, Elementwise) and op.does.kind == NORM]
-    sent = next((i for i, op in enumerate(ops) if op.name == "permute" or exchanges_rows(op)), len(ops))
-    second = blocks[1] if len(blocks) > 1 else len(ops)
-    return ["attention" if i < second else "router" if i < sent < len(ops) else "rest" for i in range(len(ops))]
 
 
 def _halves(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:

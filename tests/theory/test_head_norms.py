@@ -6,7 +6,7 @@ from simulator.model.tensors import kept
 from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
-from simulator.training.pass_costs import _launched
+from simulator.training.overlap.launches import launched
 from tests import jobs
 from tests.jobs import kernels, moved
 
@@ -34,6 +34,6 @@ def test_models_without_norms_and_compilers_do_not(name: str, normed: bool) -> N
 
 def test_the_host_takes_no_longer_for_them() -> None:
     """Host times of layers were chosen on steps in which they ran."""
-    counts = [_launched(one, operators.layer_ops(one, one.model.kinds[0])) for one in (job(), job(normed=False))]
+    counts = [launched(one, operators.layer_ops(one, one.model.kinds[0])) for one in (job(), job(normed=False))]
     assert counts[0] == counts[1]
     assert counts[0].calls > 0

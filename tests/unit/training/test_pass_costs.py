@@ -13,12 +13,15 @@ from simulator.program.piece import HOST, Takes
 from simulator.specs.base import Figure
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
+from simulator.specs.training import RouterLoad
 from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
+from simulator.training.overlap.launches import sends_rows
 from simulator.training.overlap.partners import exchanges, stretches
 from simulator.training.pass_costs import LayerPasses, PassCosts
 from simulator.training.step import Kernel
+from simulator.units import to_ticks
 from tests import jobs
 
 EXCHANGE = 1_000_000
@@ -117,7 +120,7 @@ def test_rows_of_experts_are_filled_up_to_what_narrow_products_take() -> None:
 
 def test_scales_of_tensors_as_they_are_are_kernels_of_their_own() -> None:
     """Largest value, scale and cast of the rows of both experts of a device; behind a norm, which knows the largest
-    value, scale and cast."""
+    value, scale and cast. The host launches the first two in one go."""
     shape = jobs.model(experts=8, top_k=2, expert_ffn=512)
     for precision, (normed, rows) in {"fp8": (1, 2), "fp8-current": (2, 6)}.items():
         stack = jobs.stack("megatron-core")
@@ -133,11 +136,11 @@ def test_scales_of_tensors_as_they_are_are_kernels_of_their_own() -> None:
         own = build_job(given)
         steps = operators.layer_forward(own, own.kinds[0])
         kernels = [step for step in steps if isinstance(step, Kernel)]
-        assert all(k.work.kernels == k.launches for k in kernels if isinstance(k.work, Stream) and "cast" in k.name)
-        assert all(k.calls == k.launches // (2 if "experts" in k.name else 1) for k in kernels if "cast" in k.name)
-        casts = {step.name: step.launches for step in kernels}
-        assert casts["cast experts in"] == casts["cast experts out"] == rows
-        assert casts.get("cast attention in", normed) == normed
+        casts = {k.name: k for k in kernels if isinstance(k.work, Stream) and "cast" in k.name}
+        assert all(k.calls == 1 for k in casts.values())
+        found = {name: (k.work.kernels, k.launches) for name, k in casts.items() if isinstance(k.work, Stream)}
+        assert found["cast experts in"] == found["cast experts out"] == (rows, 2 * min(rows // 2, 2))
+        assert found.get("cast attention in", (normed, normed)) == (normed, normed)
 
 
 def test_biases_of_experts_are_parameters_of_their_device() -> None:
@@ -188,6 +191,31 @@ def test_without_other_devices_there_is_nothing_to_overlap() -> None:
     shape = jobs.model(experts=8, top_k=2)
     alone = jobs.scenario(shape=shape, devices=4, dp=4, training={"overlap_experts": True})
     assert not build_job(alone).overlap_experts
+
+
+def test_experts_are_launched_when_their_rows_are_counted() -> None:
+    """With attention and router captured their kernels run before the host launches the rest, not beside it; where
+    slots are of a known number, or one graph holds all, both go on at once. A host that is slow throughout launches
+    one layer after the other in any case."""
+    found = job(cuda_graphs=GRAPHS)
+    steps = list(operators.layer_forward(found, found.kinds[0]))
+    costs, first = costs_of(found), sends_rows(steps)
+    before, after = (costs.piece(half).ticks for half in (steps[:first], steps[first:]))
+    call = before / 5  # of ten that a dense layer takes
+    own = job(10 * call * 1e-12, cuda_graphs=GRAPHS)
+    behind = to_ticks(costs_of(own).host(own.kinds[0])) - 2 * call  # two graphs
+    assert behind > after
+    assert before + behind <= lasts(own) <= before + behind + after
+    known = job(10 * call * 1e-12, cuda_graphs=GRAPHS, routing=RouterLoad(capacity=1.0, padded=True))
+    assert lasts(known) < lasts(own)
+    assert lasts(job(1.0, cuda_graphs=GRAPHS)) == pytest.approx(waits(*GRAPHS) * 1e12)
+
+
+GRAPHS = ("attention", "router")
+
+
+def costs_of(own: Job) -> PassCosts:
+    return PassCosts(own, compile_device(jobs.cluster().node.accelerator), lambda comm: EXCHANGE)
 
 
 def launched_back(**training: Any) -> float:
