@@ -2,8 +2,10 @@
 
 import pytest
 
+from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
+from simulator.interop.rows.serving import ServingRow, draft_serving
 from simulator.interop.rows.trtllm_bench import Devices, limits, requests, ruled
-from simulator.specs import load_spec
+from simulator.specs import data_root, load_spec
 from simulator.specs.model import Model
 from simulator.specs.serving import NumberFormats
 
@@ -50,3 +52,14 @@ def test_formats_without_a_rule_leave_the_defaults(model: str, formats: NumberFo
 def test_requests_of_the_tables() -> None:
     lengths = [(128, 128), (500, 2000), (1000, 2000), (8192, 1024), (20_000, 2000)]
     assert [requests(*one) for one in lengths] == [30_000, 3_000, 1_500, 1_500, 1_000]
+
+
+def test_rows_of_tables_that_no_fit_has_seen_are_other_rows_and_are_understood() -> None:
+    folder = data_root() / "workloads" / "measurements"
+    rows, known = (
+        [parse_line(one) for one in read_lines(folder / name)] for name in ("serving-tables.jsonl", "serving.jsonl")
+    )
+    figures = ("source", "model", "accelerator", "num_accelerators", "input_len", "output_len")
+    seen = {tuple(one.get(key) for key in figures) for one in known}
+    assert len(rows) == 136 and not seen & {tuple(one[key] for key in figures) for one in rows}
+    assert {draft_serving(read_row(ServingRow, one)).stack for one in rows} == {"tensorrt-llm-pytorch"}
