@@ -69,32 +69,29 @@ def look(
     done = first <= count
     if done:
         count = first
-    for k in range(count + 1):
-        out[k] = 0
-        held[k] = 0
+    out[: count + 1] = held[: count + 1] = 0
+    shift = -1  # a block of 2^shift tokens is shifted, as the machine divides one number at a time
+    if size and size & (size - 1) == 0:
+        shift = 0
+        while 1 << shift < size:
+            shift += 1
     for j in range(n):
-        place, left, own = taken[PLACE, j], taken[LEFT, j], taken[HELD, j]
+        place, own = taken[PLACE, j], taken[HELD, j]
+        tokens, begin = table[place : place + count + 1], table[place]
+        last = taken[CACHED, j] + rows + size - 1 - begin
         held[0] += own
-        begin = table[place]
-        before = 0
-        if size:
-            last = taken[CACHED, j] + rows + size - 1
-            blocks = last // size
-            rest = last - blocks * size
         for k in range(1, count + 1):
-            if size:
-                held[k] += max(blocks, own)
-            tokens = table[place + k] - begin
-            if size:
-                rest += tokens - before
-                while rest >= size:
-                    rest -= size
-                    blocks += 1
-            before = tokens
-            out[k] += min(tokens, left) if done and k == count else tokens
+            out[k] += tokens[k] - begin
+        if shift >= 0:
+            for k in range(1, count + 1):
+                held[k] += max((last + tokens[k - 1]) >> shift, own)
+        elif size:
+            for k in range(1, count + 1):
+                held[k] += max((last + tokens[k - 1]) // size, own)
+        if done:
+            out[count] -= max(tokens[count] - begin - taken[LEFT, j], 0)
     if not size:
-        for k in range(1, count + 1):
-            held[k] = held[0]
+        held[1 : count + 1] = held[0]
     return count, done
 
 

@@ -23,7 +23,7 @@ def test_what_is_compiled_gives_the_same_numbers(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = int(random.integers(1, 6))
     table = _sums(random.integers(1, rows + 1, TURNS))
-    n, size, most = int(random.integers(1, 12)), int(random.choice([0, 1, 16])), int(random.integers(1, AHEAD + 1))
+    n, size, most = int(random.integers(1, 12)), int(random.choice([0, 1, 12, 16])), int(random.integers(1, AHEAD + 1))
     taken = np.zeros((4, 16), np.int64)
     taken[looking.CACHED, :n] = random.integers(1, 500, n)
     taken[looking.LEFT, :n] = random.integers(1, int(random.choice([3, 40, 400])), n)
