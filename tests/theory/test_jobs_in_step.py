@@ -52,4 +52,4 @@ def test_jobs_in_each_others_pauses_are_as_alone() -> None:
     assert computes > 2 * alone["exposed_communication_s"]
     apart = beside(2, shift_s=computes / 2, batch=64)
     assert [job.slowdown for job in apart.jobs] == pytest.approx([1, 1], abs=1e-9)
-    assert beside(2, batch=64).metrics["worst_slowdown"] > 1.03
+    assert beside(2, batch=64).metrics["worst_slowdown"] > 1.02
