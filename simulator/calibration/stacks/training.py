@@ -1,14 +1,15 @@
 """Fit the two numbers of each training stack on published step times, and say what is left without a source.
 
 For each stack the mean of |log(simulated / measured)| over its 16-bit rows of tiers 1 and 2 is minimised, each source
-weighing as the square root of its rows, by a search along one coordinate after the other. Then every number is
-moved away from its best value until the rows tell the difference (`calibration.identified`). A layer overhead that zero
-replaces as well is dropped, and the other is fitted again. Only a number that its rows identify is `measured`.
+weighing as the square root of its rows, and beside it how far the numbers lie from those of other stacks
+(`stacks.prior`), by a search along one coordinate after the other. So a number that the rows do not tell stays near
+what other stacks have. Then every number is moved away from its best value until the rows tell the difference
+(`calibration.identified`). Only a number that its rows identify is `measured`.
 
 Leave-one-source-out fits a stack without one source and scores all of that source's rows, those in other formats and
 on other devices as well, which no fit takes. `stacks.held_out` leaves out rows that have something in common. Where
-fewer than four rows remain, the medians of the other stacks' numbers stand in, and where a stack has no row in any fit,
-its rows err as they do under its shipped numbers. Rows are simulated at few points, between which their times are
+fewer than four rows remain, the numbers are those of the prior, and where a stack has no row in any fit, its rows err
+as they do under its shipped numbers. Rows are simulated at few points, between which their times are
 interpolated (`stacks.between`), and each is simulated there once for all of these fits.
 """
 
@@ -17,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from math import exp, log
-from statistics import median
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from simulator.calibration.identified import Floats, Interval, worse
 from simulator.calibration.stacks.between import Between
 from simulator.calibration.stacks.held_out import Groups, groups_of
 from simulator.calibration.stacks.numbers import Point, at, fitted_file, origin, put, report, weights
+from simulator.calibration.stacks.prior import Prior, prior
 from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row, sample
 from simulator.interop.rows.training import Row
 from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
@@ -36,11 +37,13 @@ STEPS = {
     "compute_efficiency": (0.06, 0.03, 0.01),
     "layer_overhead": (500e-6, 200e-6, 100e-6),
 }
-BOUNDS = {"compute_efficiency": (0.5, 1.0), "layer_overhead": (0.0, 3e-3)}
-START = {"compute_efficiency": 0.82, "layer_overhead": 200e-6}
+BOUNDS = {"compute_efficiency": (0.5, 1.0), "layer_overhead": (100e-6, 3e-3)}
+"""Physical ranges: ten launches of 10 us are the least that a host does for a layer."""
+LEAST_ROWS = 4
+"""Rows below which nothing is fitted."""
 PARTNER = (1, 0)
 """The number that each one trades against, which is fitted anew in its profile."""
-EFFICIENCY, OVERHEAD = range(2)
+EFFICIENCY = 0
 
 MEASURED = ("A100", "A800", "H100", "H200")
 """Devices whose kernels are measured: errors elsewhere are not the stack's."""
@@ -87,19 +90,18 @@ def ratio(task: tuple[str, Point]) -> float:
 
 
 class Fit:
-    """Search over one set of rows."""
+    """Search over one set of rows, beside what is known before they are seen."""
 
-    def __init__(self, times: Between, rows: Sequence[Mapped]) -> None:
+    def __init__(self, times: Between, rows: Sequence[Mapped], known: Prior) -> None:
         """`times` are those of more rows, or of these."""
-        self.times, self.rows = times, rows
+        self.times, self.rows, self.prior = times, rows, known
         self.weights = np.array([weights(rows)[m.row.id] for m in rows])
         self.known: dict[Point, Floats] = {}
 
     @property
     def free(self) -> tuple[int, ...]:
-        """Numbers that are fitted. Few rows carry few: 10 both, 4 the efficiency, fewer none."""
-        count = len(FIELDS) if len(self.rows) >= 10 else 1 if len(self.rows) >= 4 else 0
-        return tuple(range(count))
+        """Numbers that are fitted: those that the stack does not have by definition."""
+        return tuple(i for i, s in enumerate(self.prior.spread) if s) if len(self.rows) >= LEAST_ROWS else ()
 
     def losses(self, point: Point) -> Floats:
         """Absolute log ratios by row; shape (rows,)."""
@@ -108,8 +110,8 @@ class Fit:
         return self.known[point]
 
     def loss(self, point: Point) -> float:
-        """Weighted mean of the absolute log ratios."""
-        return float(self.weights @ self.losses(point) / self.weights.sum())
+        """Weighted mean of the absolute log ratios, and what the prior adds to it."""
+        return float((self.weights @ self.losses(point) + self.prior.cost(point)) / self.weights.sum())
 
     def search(self, start: Point, free: Sequence[int] | None = None, first: int = 0) -> Point:
         """Coordinate search in some of the numbers, with steps that shrink from the `first` one on."""
@@ -126,17 +128,9 @@ class Fit:
         return point
 
     def fitted(self) -> tuple[Point, tuple[Interval, ...]]:
-        """The best point and what the rows say about each number, without those that they do not tell."""
-        start = tuple(START.values())
-        point = self.search(start)
-        free = list(self.free)
-        intervals = self.intervals(point)
-        if OVERHEAD in free and intervals[OVERHEAD].low <= 0.0:
-            point, free = (point[EFFICIENCY], 0.0), [i for i in free if i != OVERHEAD]
-        if len(free) < len(self.free):
-            point = self.search(point, free, first=1)
-            intervals = self.intervals(point)
-        return point, intervals
+        """The best point and what the rows say about each number; the prior's where rows are too few."""
+        point = self.search(self.prior.middle)
+        return point, self.intervals(point)
 
     def intervals(self, point: Point) -> tuple[Interval, ...]:
         """Between which values each number does as well as at a point."""
@@ -178,10 +172,10 @@ def shown(field: str, value: float) -> str:
 def said(field: str, interval: Interval) -> str:
     """What the rows say about a number, in words."""
     if interval.verdict == "not fitted":
-        return "too few rows to fit it"
+        return "too few rows to fit it, the median of other stacks"
     between = f"{shown(field, interval.low)} to {shown(field, interval.high)} do as well"
-    dropped = field == "layer_overhead" and interval.value == 0.0
-    return f"{'dropped' if dropped else interval.verdict}, {between}"
+    kept = ", kept near other stacks" if interval.verdict != "identified" else ""
+    return f"{interval.verdict}{kept}, {between}"
 
 
 def figure(field: str, interval: Interval, source: str) -> str:
@@ -201,18 +195,19 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
         points = {name: shipped(rows) for name, rows in stacks.items()}
         for name in (name for name in chosen if name in stacks):
             rows = stacks[name]
-            fit = Fit(times, rows)
+            fit = Fit(times, rows, prior(name, FIELDS))
             points[name], intervals = kept(fit, asked.intervals) if asked.as_is else fit.fitted()
             asked.say(report(f"{name} {points[name]}", errors(pool, rows, points[name])))
-            for field, interval in zip(FIELDS, intervals, strict=False):
+            found = {f: i for f, i, spread in zip(FIELDS, intervals, fit.prior.spread, strict=False) if spread}
+            for field, interval in found.items():
                 asked.say(f"  {field} {shown(field, interval.value)}: {said(field, interval)}")
-            if asked.out and intervals:
+            if asked.out:
                 source = origin("step times", rows)
-                put(asked.out, name, {f: figure(f, i, source) for f, i in zip(FIELDS, intervals, strict=True)})
+                put(asked.out, name, {field: figure(field, interval, source) for field, interval in found.items()})
         if asked.left_out:
-            found = unseen(asked, times, {n: (stacks.get(n, []), others.get(n, [])) for n in chosen}, points)
-            asked.say(report("left out, all rows", list(found.values())))
-            save(asked.left_out, as_rows(found))
+            left = unseen(asked, times, {n: (stacks.get(n, []), others.get(n, [])) for n in chosen})
+            asked.say(report("left out, all rows", list(left.values())))
+            save(asked.left_out, as_rows(left))
         if asked.held_out:
             shared = groups_of(m for rows in stacks.values() for m in rows)
             known = {n: stacks[n] for n in chosen if n in stacks}
@@ -231,31 +226,22 @@ def shipped(rows: Sequence[Mapped]) -> Point:
     return tuple(getattr(rows[0].scenario.stack, field).value for field in FIELDS)
 
 
-def unseen(
-    asked: Asked, times: Between, stacks: Mapping[str, tuple[list[Mapped], list[Mapped]]], points: Mapping[str, Point]
-) -> dict[str, float]:
+def unseen(asked: Asked, times: Between, stacks: Mapping[str, tuple[list[Mapped], list[Mapped]]]) -> dict[str, float]:
     """The error of every row under a fit of its stack that has not seen the row's source.
 
-    `stacks` have the rows that fits take and those that are only scored, `points` the numbers of those with a fit.
+    `stacks` have the rows that fits take and those that are only scored.
     Every source is scored by a fit on rows of others, one with no row in the fit too: what ships may have seen it.
     """
     found: dict[str, float] = {}
     for name, (fitted, others) in stacks.items():
         for source, members in groups_of([*fitted, *others], lambda m: [m.row.source]).items():
-            fit = Fit(times, [m for m in fitted if m.row.id not in members])
-            known = points.get(name) or shipped(others)
-            point = fit.search(known) if fit.free else _medians(points, name) if fitted else known
+            fit = Fit(times, [m for m in fitted if m.row.id not in members], prior(name, FIELDS, source))
+            point = fit.search(fit.prior.middle) if fitted else shipped(others)
             rows = [m.row.id for m in (*fitted, *others) if m.row.id in members]
             errors_ = [exp(r) - 1 for r in times.ratios([(row, point) for row in rows])]
             found |= dict(zip(rows, errors_, strict=True))
             asked.say(report(f"  {name} {point} without {source}", errors_))
     return found
-
-
-def _medians(points: Mapping[str, Point], name: str) -> Point:
-    """The medians of the numbers of other stacks than a name's; its own where there is no other."""
-    others = [point for other, point in points.items() if other != name] or [points[name]]
-    return tuple(median(point[i] for point in others) for i in range(len(FIELDS)))
 
 
 def without(
@@ -268,15 +254,15 @@ def without(
 ) -> dict[str, dict[str, float]]:
     """The error of every row of each group under a fit of its stack that has not seen the group, by group and row.
 
-    `free` are the numbers that are fitted again, all that rows can carry where it is left out. Where fewer than four
-    rows of a stack are outside of a group, the medians of the other stacks' numbers stand in.
+    `free` are the numbers that are fitted again, all where it is left out. Where fewer than four rows of a stack are
+    outside of a group, its numbers are those of the prior.
     """
     found: dict[str, dict[str, float]] = {group: {} for group in groups}
     for group, members in groups.items():
         for name, known in stacks.items():
             rows = [m for m in known if m.row.id in members]
-            fit = Fit(times, [m for m in known if m.row.id not in members])
-            fitted = fit.search(points[name], free) if fit.free else _medians(points, name)
+            fit = Fit(times, [m for m in known if m.row.id not in members], prior(name, FIELDS))
+            fitted = fit.search(points[name], free) if fit.free else fit.prior.middle
             names = [m.row.id for m in rows]
             found[group] |= dict(zip(names, (times.at(names, fitted) - 1).tolist(), strict=True)) if names else {}
         asked.say(report(f"  without {group}", list(found[group].values())))

@@ -10,6 +10,7 @@ from simulator.calibration.asked import Asked
 from simulator.calibration.stacks import training as fit_stacks
 from simulator.calibration.stacks.between import Between, Point, corners
 from simulator.calibration.stacks.held_out import groups_of, kinds_of, scale
+from simulator.calibration.stacks.prior import Prior
 
 
 def step(work: float, fixed: float, layers: int) -> Any:
@@ -45,6 +46,12 @@ def mapped(name: str, devices: int = 8, source: str = "one", heads: tuple[int, i
     return SimpleNamespace(row=row, scenario=SimpleNamespace(model=model), stack="family")
 
 
+@pytest.fixture(autouse=True)
+def usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other stacks have, of stacks that do not ship."""
+    monkeypatch.setattr(fit_stacks, "prior", lambda *_: Prior((0.8, 1e-3), (0.1, 0.5)))
+
+
 def test_rows_are_grouped_by_what_they_are() -> None:
     rows = [mapped("a"), mapped("b", 1024, heads=(8, 2), tp=4)]
     groups = groups_of(rows)
@@ -69,12 +76,11 @@ def test_a_group_is_scored_by_a_fit_that_has_not_seen_it() -> None:
 
 
 def test_few_rows_outside_a_group_teach_nothing() -> None:
-    """Three rows carry no number: those of the other stacks stand in, not the number that has seen the group."""
+    """Three rows carry no number: those of other stacks stand in, not the number that has seen the group."""
     rows = [mapped(str(i), source="large" if i < 9 else "small") for i in range(12)]
     times = Between(lambda tasks: [log(0.7 / point[0]) for _, point in tasks])
     groups = groups_of(rows, lambda m: [m.row.source])
-    stacks, points = {"family": rows, "other": [mapped("x")]}, {"family": (0.7, 0.0), "other": (0.8, 0.0)}
-    found = fit_stacks.without(Asked((), say=lambda _: None), times, stacks, points, groups)
+    found = fit_stacks.without(Asked((), say=lambda _: None), times, {"family": rows}, {"family": (0.7, 0.0)}, groups)
     assert found["large"]["0"] == pytest.approx(0.7 / 0.8 - 1, abs=1e-3)
 
 
@@ -90,7 +96,7 @@ def test_a_source_is_scored_whole_by_a_fit_that_has_not_seen_it() -> None:
     times = Between(lambda tasks: [log(1 / point[0] / measured.get(name, 1.0)) for name, point in tasks])
     said: list[str] = []
     stacks = {"family": (fitted, scored), "bare": ([], alone)}
-    found = fit_stacks.unseen(Asked((), say=said.append), times, stacks, {"family": (0.8, 0.0)})
+    found = fit_stacks.unseen(Asked((), say=said.append), times, stacks)
     assert found["0"] == found["narrow"] == pytest.approx(0.2, abs=0.01)  # 0.75 fits the other nine
     assert found["17"] == pytest.approx(-1 / 6, abs=0.01)
     assert found["apart"] == pytest.approx(1 / 0.8 - 1)
