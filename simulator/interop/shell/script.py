@@ -20,7 +20,7 @@ MOST_LETTERS = 2_000_000
 """Letters that all expansions of a script may make."""
 _MARK = re.compile("\0(\\d+)\0")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
-_PARAMETER = re.compile(r"(\w+|[@*#?$!-])(\[[@*0-9]+\])?(?:(:?[-=])(.*))?", re.DOTALL)
+_PARAMETER = re.compile(r"(\w+|[@*#?$!-])(\[(?:[@*]|[0-9]+)\])?(?:(:?[-=])(.*))?", re.DOTALL)
 _DECLARING = ("export", "local", "declare", "typeset", "readonly")
 _TESTS = ("[", "[[", "test")
 Truth = bool | None

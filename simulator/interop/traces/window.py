@@ -61,8 +61,9 @@ class Window:
             except (ValueError, RecursionError) as error:
                 raise self._source.error(f"is no JSON that can be read: {error}", line) from None
             else:
+                size = end - self._at  # what follows may move the window
                 if end < len(self._text) or not self._more():  # a number may go on behind the window
-                    self._advance(end - self._at)
+                    self._advance(size)
                     return line, value
 
     def _expect(self, choices: str) -> str:

@@ -356,7 +356,7 @@ def _work(service: Service, duration: float) -> dict[str, float]:
     rented = sum(replica.devices * each for replica, each in zip(service.replicas, held, strict=True))
     return {
         "mean_batch": per(sequences, decoding),
-        "mean_kv_usage": per(usage, busy),
+        "mean_kv_usage": share_of(usage, busy),
         "max_kv_usage": at_most,
         "utilisation": share_of(sum(r.busy * r.devices for r in service.replicas), rented),
     }

@@ -199,7 +199,9 @@ class Totals:
         devices = sum(replica.devices for replica in self.replicas)
         return {
             "mean_batch": per(sum(r.decoding for r in deciding), sum(r.busy for r in deciding)),
-            "mean_kv_usage": per(sum(per(r.used, r.blocks) for r in self.replicas), sum(r.busy for r in self.replicas)),
+            "mean_kv_usage": share_of(
+                sum(per(r.used, r.blocks) for r in self.replicas), sum(r.busy for r in self.replicas)
+            ),
             "max_kv_usage": max((per(r.most_blocks, r.blocks) for r in self.replicas), default=0.0),
             "utilisation": share_of(sum(r.worked * r.devices for r in self.replicas), devices * duration),
         }

@@ -26,6 +26,7 @@ def words(text: str, **given: str) -> list[str]:
         ("G=8 N=16\nW=$(($G*$N))\nrun $W", ["run", "128"]),
         ("run $1 ${X}y `date` $(date +%s) ${A%%.*}", ["run", "?", "?", "?", "?", "?"]),
         ("run > log 2>&1 --x 3 < in &", ["run", "--x", "3"]),
+        ("A=(1 2)\nrun ${A[1]} ${A[@@]} ${A[0*]}", ["run", "2", "?", "?"]),
         ("cat <<EOF\n run --no\nEOF\nrun --yes", ["run", "--yes"]),
         ("A=1 B=2 run $A", ["run", "?"]),
         ('srun bash -c "python t.py --n 3 --m"', ["srun", "bash", "-c", "python", "t.py", "--n", "3", "--m"]),
