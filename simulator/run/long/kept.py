@@ -1,7 +1,7 @@
 """What was simulated of a run of weeks, kept in a file so that an interrupted simulation goes on where it was.
 
-A line of JSON each: first which run it is, then lives of the run and times of steps by their key. Lines are added as
-they come; one that was cut off when the program was killed is written again.
+A line of JSON each: first which run it is, then lives of the run and times of steps by their key, each with its
+checksum. Lines are added as they come; one that was cut off when the program was killed is written again.
 """
 
 import json
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from simulator.errors import InputError, Problem
 from simulator.run.long.life import Record
@@ -34,7 +35,7 @@ class Kept:
         """What is known by a key, made and kept where it is not."""
         if key not in self._known:
             self._known[key] = make()
-            self._add({"key": key, "is": self._known[key]})
+            self._add({"key": key, "is": self._known[key], "sum": _sum(key, self._known[key])})
         return self._known[key]
 
     def seconds(self, key: str, make: Callable[[], float]) -> float:
@@ -64,12 +65,15 @@ class Kept:
         try:
             first, *lines = (json.loads(line) for line in text[:whole].splitlines() or [b"{}"])
             known = {line["key"]: line["is"] for line in lines}
+            whole_lines = all(line["sum"] == _sum(line["key"], line["is"]) for line in lines)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise self._unusable("it is damaged, or no file of a run") from error
         if not isinstance(first, dict) or "run" not in first:
             raise self._unusable("it is no file of a run")
         if first["run"] != run:
             raise self._unusable("it has another run, or one of another version")
+        if not whole_lines:
+            raise self._unusable("it is damaged")
         self._known = known
         if whole < len(text):
             os.truncate(self._path, whole)
@@ -83,6 +87,10 @@ class Kept:
 
     def _unusable(self, why: str) -> InputError:
         return InputError(Problem(f"cannot be used to go on with a run: {why}", file=str(self._path), hint=_HINT))
+
+
+def _sum(key: str, value: Any) -> int:
+    return crc32(json.dumps([key, value]).encode())
 
 
 def _plain(record: Record) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -72,9 +73,22 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Capt
     lines = [json.loads(line) for line in kept.read_text().splitlines()]
     for line in lines[1:]:
         line["is"] = {"ticks": 3}
+        line["sum"] = crc32(json.dumps([line["key"], line["is"]]).encode())
     other.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["run", QUICK, RUN, "--resume", str(other)]) == 2
     assert "damaged" in capsys.readouterr().err
+
+
+def test_a_digit_that_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "kept"
+    ran(tmp_path, "one", "--resume", str(kept))
+    text = kept.read_text()
+    digits = [place for place, letter in enumerate(text) if letter.isdigit() and place > text.index("\n")]
+    for place in (digits[3], digits[len(digits) // 2], digits[-1]):
+        changed = str((int(text[place]) + 1) % 10)
+        kept.write_text(text[:place] + changed + text[place + 1 :])
+        assert main(["run", QUICK, RUN, "--quiet", "--resume", str(kept)]) == 2
+        assert "damaged" in capsys.readouterr().err
 
 
 def test_where_it_has_no_meaning_it_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
