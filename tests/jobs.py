@@ -42,10 +42,10 @@ def buffers(multiprocessors: float, memory: float) -> dict[str, Any]:
 
 
 def stack(name: str = "megatron-lm-2021", **changes: Any) -> Stack:
-    """A stack of the catalogue with some fields changed; small layers would all wait for the host of Megatron-Core."""
+    """A stack of the catalogue with some fields changed, whose host is never late: small layers would all wait for it."""
     found = shipped(Stack, name)
+    changes.setdefault("layer_overhead", found.layer_overhead.model_copy(update={"value": 0.0}))
     if name == "megatron-core":
-        changes.setdefault("layer_overhead", found.layer_overhead.model_copy(update={"value": 0.0}))
         changes |= {name: changes.get(name) for name in ("experts_overhead", "product_overhead")}
     return found.model_copy(update=changes)
 

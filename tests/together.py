@@ -192,8 +192,8 @@ def carried(ran: Together, job: Trainer) -> list[float]:
 
 
 def to_carry(job: Trainer) -> list[float]:
-    """The same from what its operations have to send in all steps."""
+    """The same from what its operations have to send in all steps, but for passes that run as one: they meet nobody."""
     total, on = np.zeros(len(job.links)), job.traffic.senders.on(job.links)
-    for sender in job.traffic.senders.all:
+    for sender in job.traffic.senders.whole:
         total += on.asked(sender)[0] * len(sender.operations)
     return (total * job.spec.training.steps).tolist()  # type: ignore[no-any-return]

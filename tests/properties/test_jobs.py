@@ -4,7 +4,7 @@ alone."""
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.results.summary import dumps, to_json
@@ -105,7 +105,15 @@ def test_folding_is_exact_with_what_jobs_share(asked: JobsScenario) -> None:
             assert one[1].makespan == pytest.approx(other[1].makespan, rel=1e-6, abs=len(other[1].end))
 
 
+def one_whole_pass() -> JobsScenario:
+    """Two jobs that meet in their gradients, one of which runs its only forward pass as one instruction."""
+    one = together.trains("one", placement={"nodes": [0, 2]}, batch=16, sequence=64, zero=0)
+    other = together.trains("other", placement={"nodes": [1, 3]}, batch=8, sequence=64, tp=2, zero=0)
+    return together.scenario(one, other, on=fabric("spine", 4.0))
+
+
 @simulations(8)
+@example(asked=one_whole_pass())
 @given(asked=trainings_together())
 def test_bytes_are_the_same_alone_and_together(asked: JobsScenario) -> None:
     """What links carried for a job is what its operations have to send, as often as they ran; what it says that it sent
