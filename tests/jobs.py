@@ -42,7 +42,7 @@ def buffers(multiprocessors: float, memory: float) -> dict[str, Any]:
 
 
 def stack(name: str = "megatron-lm-2021", **changes: Any) -> Stack:
-    """A stack of the catalogue with some fields changed, whose host is never late, as small layers would wait for it."""
+    """A stack of the catalogue with some fields changed, whose host is never late: small layers would wait for it."""
     found = shipped(Stack, name)
     changes.setdefault("layer_overhead", found.layer_overhead.model_copy(update={"value": 0.0}))
     if name == "megatron-core":
