@@ -5,6 +5,7 @@ Figures are those of `CustomAllReduce` under `engines` of hardware_profiles/coll
 vLLM leaves messages over 2 MB to the library, or to another kernel, on some devices: they are left out of its fit.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -68,11 +69,16 @@ def fit(table: pd.DataFrame, links: float) -> dict[str, float]:
 def read(data: Path, device: str, engine: str) -> tuple[pd.DataFrame, str]:
     """The rows of an engine on a device that are fitted, and the folder of the newest version that has them."""
     folder, place = TABLES[device][0], ENGINES[engine]
-    versions = sorted((data / folder / "comm" / engine).glob("*"))
-    path = (versions[-1] if versions else data / folder / "comm" / engine) / "custom_allreduce_perf.parquet"
+    engine_folder = data / folder / "comm" / engine
+    path = max(engine_folder.glob("*"), key=_version, default=engine_folder) / "custom_allreduce_perf.parquet"
     table = read_table(path, ("kernel_source", "message_size", "num_gpus", "latency"))
     table = table[(table.kernel_source == place.kernel) & (table.message_size <= place.largest)]
     return table.assign(seconds=table.latency * 1e-3), str(path.parent.relative_to(data))
+
+
+def _version(folder: Path) -> list[int]:
+    """The numbers of a version, so that 0.14 comes after 0.9."""
+    return [int(number) for number in re.findall(r"\d+", folder.name)]
 
 
 def calibrate(asked: Asked) -> None:
@@ -90,8 +96,10 @@ def _profile(asked: Asked, data: Path, profile: str) -> str:
     for engine in ENGINES:
         found = [read(data, device, engine) for device in devices]
         table = pd.concat([rows for rows, _ in found], ignore_index=True)
-        lines += [f"    {engine}:", *_figures(fit(table, links), engine, [folder for _, folder in found])]
-        _say_errors(asked, f"{profile} {engine}", table, links)
+        fitted = fit(table, links)
+        lines += [f"    {engine}:", *_figures(fitted, engine, [folder for _, folder in found])]
+        asked.say(said(f"{profile} {engine}: all rows", times(table, fitted, links) / table.seconds - 1))
+        _say_held_out(asked, table, links)
     return "\n".join(lines) + "\n"
 
 
@@ -103,9 +111,8 @@ def _figures(found: Mapping[str, float], engine: str, folders: Sequence[str]) ->
     return [f'      {name}: {{value: {value}, status: measured, source: "{source}"}}' for name, value in values.items()]
 
 
-def _say_errors(asked: Asked, name: str, table: pd.DataFrame, links: float) -> None:
-    """Errors of all rows, and of each number of devices under a fit of the others."""
-    asked.say(said(f"{name}: all rows", times(table, fit(table, links), links) / table.seconds - 1))
+def _say_held_out(asked: Asked, table: pd.DataFrame, links: float) -> None:
+    """Errors of each number of devices under a fit of the others."""
     for count in sorted(table.num_gpus.unique()):
         held, others = table[table.num_gpus == count], table[table.num_gpus != count]
         blind = times(held, fit(others, links), links) / held.seconds - 1
