@@ -31,16 +31,17 @@ def _tuned(scenario: ServingScenario, assumed: list[str]) -> ServingScenario:
     lengths = fixed(scenario.requests.lengths) if scenario.requests.lengths else None
     assert lengths is not None
     serving, stack = scenario.serving, scenario.stack
-    most, budget = stack.max_sequences, stack.token_budget
+    most, budget, why = stack.max_sequences, stack.token_budget, "the engine's own, no rule of trtllm-bench is taken"
     if trtllm_bench.ruled(scenario.model, serving.precision):
         layout, memory = serving.parallel, scenario.cluster.node.accelerator.memory.capacity.value
         ranks = max(layout.tp * (layout.dp or 1), layout.ep * (layout.etp or 1))
         devices = trtllm_bench.Devices(memory, ranks, layout.pp)
         share = serving.kv_cache.free_share or stack.free_share or DEFAULT_SHARE
         most, budget = trtllm_bench.limits(scenario.model, serving.precision, devices, lengths, share)
+        why = "as trtllm-bench derives them"
     budget = max(budget, lengths[0] + most)
     batching = serving.batching.model_copy(update={"max_sequences": most, "token_budget": budget})
-    assumed.append(f"at most {most:,} sequences and {budget:,} tokens an iteration, as trtllm-bench derives them")
+    assumed.append(f"at most {most:,} sequences and {budget:,} tokens an iteration, {why}")
     found = scenario.model_copy(update={"serving": serving.model_copy(update={"batching": batching})})
     resolve(found)  # says what of a layout cannot be
     return found

@@ -323,7 +323,9 @@ def test_what_a_row_leaves_open_is_listed() -> None:
     assert mapped(kind="static_batch_throughput", batch_size=4).assumed == ()
     assert any("keys and values in fp8" in text for text in mapped(precision={"compute": "fp8"}).assumed)
     assert any("requests" in text for text in mapped(num_requests=None).assumed)
-    assert any("trtllm-bench" in text for text in mapped().assumed)
+    assert any("as trtllm-bench derives them" in text for text in mapped().assumed)
+    own = mapped(model="DeepSeek-R1", num_accelerators=8, parallelism={"tp": 8, "pp": 1}, precision={"weights": "fp8"})
+    assert any("no rule of trtllm-bench is taken" in text for text in own.assumed)
     assert any("version" in text for text in mapped(engine_version=None).assumed)
 
 
