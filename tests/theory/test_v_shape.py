@@ -1,5 +1,7 @@
 """Bubbles and activations of schedules in a V, against their papers: arXiv:2401.10241 section 6, arXiv:2405.15362."""
 
+from collections.abc import Callable
+
 import pytest
 
 from simulator.program.timing import Costs, least_makespan, time_schedule
@@ -17,32 +19,46 @@ def test_zb_v(ranks: int, factor: int) -> None:
     assert timing.peak.tolist() == [2 * ranks] * ranks
 
 
-@pytest.mark.parametrize("factor", [2, 4])
-@pytest.mark.parametrize("ranks", [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16])
-def test_v_half(ranks: int, factor: int) -> None:
-    """Idle 3 p - 7 chunks for even p (two more from 14 on), 3 p - 4 for odd p, whatever m; (p + 2) // 2 units kept."""
-    timing = time_schedule(v_half(Pipeline(ranks, 2, factor * ranks)), Costs.equal(2 * ranks))
-    idle = 3 * ranks - (7 if ranks % 2 == 0 else 4) + 2 * (ranks % 2 == 0 and ranks >= 14)
-    assert timing.idle.tolist() == [idle] * ranks
+@pytest.mark.parametrize("ranks", range(3, 33))
+def test_v_half(ranks: int) -> None:
+    """Idle 3 p - 7 chunks for even p, 3 p - 4 for odd p, for any m of at least p; (p + 2) // 2 units kept."""
+    for microbatches in (ranks, ranks + 1, ranks + 2, 2 * ranks, 4 * ranks):
+        timing = time_schedule(v_half(Pipeline(ranks, 2, microbatches)), Costs.equal(2 * ranks))
+        assert timing.idle.tolist() == [3 * ranks - (4 if ranks % 2 else 7)] * ranks
+        assert timing.peak.max() <= 2 * ((ranks + 2) // 2)
     assert timing.peak.max() == 2 * ((ranks + 2) // 2)
 
 
-@pytest.mark.parametrize("factor", [2, 4])
-@pytest.mark.parametrize("ranks", [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16])
-def test_v_min(ranks: int, factor: int) -> None:
+@pytest.mark.parametrize("ranks", range(3, 33))
+def test_v_min(ranks: int) -> None:
     """Idle 4 p - 5 chunks, 4 p - 7 where 3 divides p, as the authors' search; (p + 4) // 3 units kept."""
-    timing = time_schedule(v_min(Pipeline(ranks, 2, factor * ranks)), Costs.equal(2 * ranks))
-    assert timing.idle.tolist() == [4 * ranks - (7 if ranks % 3 == 0 else 5)] * ranks
+    for microbatches in (ranks, ranks + 1, ranks + 2, 2 * ranks, 4 * ranks):
+        timing = time_schedule(v_min(Pipeline(ranks, 2, microbatches)), Costs.equal(2 * ranks))
+        assert timing.idle.tolist() == [4 * ranks - (5 if ranks % 3 else 7)] * ranks
+        assert timing.peak.max() <= 2 * ((ranks + 4) // 3)
     assert timing.peak.max() == 2 * ((ranks + 4) // 3)
 
 
-@pytest.mark.parametrize("ranks", [3, 5, 6, 9])
-def test_v_min_of_any_number_of_microbatches(ranks: int) -> None:
-    """What ranks keep is the same for few microbatches, and passes that are pulled together never take longer."""
-    for microbatches in range(1, 3 * ranks):
-        timing = time_schedule(v_min(Pipeline(ranks, 2, microbatches)), Costs.equal(2 * ranks))
-        assert timing.peak.max() <= 2 * ((ranks + 4) // 3)
-        assert timing.idle.max() <= 4 * ranks - 3
+@pytest.mark.parametrize(("maker", "most"), [(v_half, lambda p: (p + 2) // 2), (v_min, lambda p: (p + 4) // 3)])
+@pytest.mark.parametrize("ranks", [2, 3, 5, 6, 9, 14])
+def test_of_any_number_of_microbatches(ranks: int, maker: Maker, most: Callable[[int], int]) -> None:
+    """What ranks keep is the same for few microbatches, which idle no longer than one that goes all the way alone."""
+    for microbatches in range(1, ranks + 1):
+        timing = time_schedule(maker(Pipeline(ranks, 2, microbatches)), Costs.equal(2 * ranks))
+        assert timing.peak.max() <= 2 * most(ranks)
+        assert timing.idle.max() <= 4 * ranks - 1
+
+
+@pytest.mark.parametrize("ranks", [4, 8, 9, 16])
+@pytest.mark.parametrize("costs", [(3, 4, 2), (4, 4, 3), (10, 11, 7)])
+def test_v_half_idles_as_long_with_more_microbatches(costs: tuple[int, int, int], ranks: int) -> None:
+    """Where W + 2 I >= 2 F and W + 2 F >= 2 I there is no bubble in the steady state."""
+    idle = set()
+    for factor in (2, 4):
+        ticks = Costs.equal(2 * ranks, *costs)
+        made = v_half(Pipeline(ranks, 2, factor * ranks, costs=ticks))
+        idle.add(int(time_schedule(made, ticks).idle.max()))
+    assert len(idle) == 1
 
 
 @pytest.mark.parametrize("costs", [(1, 1, 1), (2, 3, 1), (3, 4, 2), (4, 4, 3), (1, 2, 2)])

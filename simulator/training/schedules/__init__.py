@@ -8,7 +8,6 @@ from simulator.training.schedules.asynchronous import pipedream_2bw
 from simulator.training.schedules.automatic import NAME as AUTO
 from simulator.training.schedules.automatic import auto, frugal, homes, named, searched
 from simulator.training.schedules.base import SCHEDULES, ChunksError, Maker, Pipeline
-from simulator.training.schedules.building_block import v_min
 from simulator.training.schedules.files import read_schedule
 from simulator.training.schedules.forward_only import forward_only
 from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
@@ -16,7 +15,7 @@ from simulator.training.schedules.one_forward import SIZES_ONLY, gpipe, interlea
 from simulator.training.schedules.skipping import skippipe
 from simulator.training.schedules.sliced import seq1f1b
 from simulator.training.schedules.two_ways import chimera, dualpipe, dualpipev
-from simulator.training.schedules.v_shape import v_half, zb_v
+from simulator.training.schedules.v_shape import v_half, v_min, zb_v
 from simulator.training.schedules.vocabulary import interlaced, vocab_1, vocab_2
 from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
 

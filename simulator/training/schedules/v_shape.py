@@ -1,11 +1,10 @@
 """Two chunks a rank in a V: stage s on rank min(s, 2 p - 1 - s), so that first and last stage share a rank.
 
 What a rank keeps is then the same on all of them, and how much is a matter of how soon I follows F. ZB-V keeps p
-microbatches and is idle only while it fills and drains; V-Half keeps (p + 2) // 2; V-Min, (p + 4) // 3, is in
-`building_block`.
+microbatches and is idle only while it fills and drains; V-Half keeps (p + 2) // 2 and V-Min (p + 4) // 3.
 
-Sources: ZB-V, arXiv:2401.10241, section 6, in the order of PyTorch's ZBVZeroBubble; V-Half,
-arXiv:2405.15362. V-Half is found by the list scheduler under caps that add up to what may be kept.
+Sources: ZB-V, arXiv:2401.10241, section 6, in the order of PyTorch's ZBVZeroBubble; V-Half and V-Min,
+arXiv:2405.15362, by their building blocks.
 """
 
 from math import ceil
@@ -13,7 +12,9 @@ from math import ceil
 import numpy as np
 
 from simulator.program.schedule import Schedule
+from simulator.program.timing import time_schedule
 from simulator.training.schedules.base import SCHEDULES, Pipeline
+from simulator.training.schedules.building_block import Block, repeat
 from simulator.training.schedules.greedy import Rules, arrange
 from simulator.training.schedules.orders import F, I, Pass, W, from_rows, two_chunks, wave_home
 
@@ -59,10 +60,17 @@ class _Row:
 
 @SCHEDULES.add("v-half")
 def v_half(pipeline: Pipeline) -> Schedule:
-    """Rank r keeps at most p - r / 2 microbatches of the chunk down, and so many of both as make (p + 2) // 2 units."""
+    """(p + 2) // 2 microbatches a rank: two slots a rank down the V and one up; for even p the last stage waits three
+    between F and I, or ranks would meet in a slot. Where passes differ a list scheduler may be shorter."""
     two_chunks(pipeline, "v-half")
+    block = Block(down=2, up=1, turn=1 if pipeline.ranks % 2 else 4, limit=2 * ((pipeline.ranks + 2) // 2))
+    orders = (repeat(pipeline, block), _listed(pipeline, block.limit))
+    return min(orders, key=lambda order: time_schedule(order, pipeline.known_costs).makespan)
+
+
+def _listed(pipeline: Pipeline, most: int) -> Schedule:
+    """Rank r keeps at most p - r / 2 microbatches of the chunk down, and what is left of the most of the chunk up."""
     ranks, even = pipeline.ranks, pipeline.ranks % 2 == 0
-    most = 2 * ((ranks + 2) // 2)
     down = [min(ceil((2 * ranks - rank + even) / 2), most - 1) for rank in range(ranks)]
     caps = np.array([*down, *(most - cap for cap in reversed(down))])
 
@@ -73,3 +81,12 @@ def v_half(pipeline: Pipeline) -> Schedule:
     made = arrange(wave_home(ranks, 2), pipeline.microbatches, pipeline.known_costs, Rules(caps, urgency=urgency))
     assert made is not None  # caps alone never stop a rank
     return made
+
+
+@SCHEDULES.add("v-min")
+def v_min(pipeline: Pipeline) -> Schedule:
+    """(p + 4) // 3 microbatches a rank: one slot a rank down the V and up; where 3 divides p the last stage waits two
+    between F and I, or ranks would meet in a slot."""
+    two_chunks(pipeline, "v-min")
+    turn = 1 if pipeline.ranks % 3 else 3
+    return repeat(pipeline, Block(down=1, up=1, turn=turn, limit=2 * ((pipeline.ranks + 4) // 3)))

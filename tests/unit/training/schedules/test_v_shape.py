@@ -20,8 +20,8 @@ def test_zb_v_of_one_microbatch() -> None:
 
 def test_v_min_of_two_ranks() -> None:
     assert lines(v_min(Pipeline(2, 2, 2))) == [
-        "0F0 3F0 3I0 3W0 0F1 0I0 0W0 3F1 3I1 3W1 0I1 0W1",
-        "1F0 2F0 2I0 1I0 1F1 2F1 2W0 1W0 2I1 1I1 2W1 1W1",
+        "0F0 0F1 3F0 3I0 3F1 3I1 0I0 3W0 0I1 3W1 0W0 0W1",
+        "1F0 2F0 1F1 2F1 2I0 1I0 2I1 1I1 2W0 1W0 2W1 1W1",
     ]
 
 
@@ -43,8 +43,10 @@ def test_as_short_and_as_frugal_as_the_search_of_the_authors(maker: Maker, name:
 
 
 def test_v_half_sees_costs() -> None:
-    uneven = Pipeline(4, 2, 12, costs=Costs.equal(8, 3, 4, 2))
-    assert lines(v_half(uneven)) != lines(v_half(Pipeline(4, 2, 12)))
+    """Where I is long and W short the building block waits in every period, and the list scheduler is shorter."""
+    ticks = Costs.equal(8, 2, 3, 1)
+    seen, unseen = (v_half(Pipeline(4, 2, 16, costs=costs)) for costs in (ticks, None))
+    assert time_schedule(seen, ticks).makespan < time_schedule(unseen, ticks).makespan
 
 
 @pytest.mark.parametrize("maker", MAKERS)
