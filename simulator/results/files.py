@@ -23,7 +23,20 @@ from simulator.errors import InputError, Problem
 from simulator.results import ground as grounds
 from simulator.results import long_run
 from simulator.results.ground import Ground, Validation
-from simulator.results.parts import Misfit, mapping, numbers, part, plain, require, said, text, texts, whole, within
+from simulator.results.parts import (
+    Misfit,
+    mapping,
+    numbers,
+    part,
+    plain,
+    require,
+    said,
+    text,
+    texts,
+    times,
+    whole,
+    within,
+)
 from simulator.results.result import (
     SCHEMA,
     Comparison,
@@ -252,7 +265,7 @@ def _array(data: bytes, name: str, dtype: np.dtype[Any], dimensions: int) -> NDA
 
 def _result(header: dict[str, Any], reader: _Reader, inner: bool = False) -> Result:
     classes = tuple(part(DeviceClass, c) for c in header["classes"])
-    breakdown = tuple(numbers(part) for part in header["breakdown"])
+    breakdown = tuple(times(part) for part in header["breakdown"])
     require(len(breakdown) in (0, len(classes)), "breakdown and classes differ in number")
     require(header["kind"] in KINDS, "it is of an unknown kind")
     jobs = header.get("jobs", [])

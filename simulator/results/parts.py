@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 Part = TypeVar("Part")
 LARGEST = 1e300
 """Numbers of a scenario beyond this, and what is none, were never simulated."""
+LONGEST_S = 1e15
+"""Seconds beyond which nothing was ever simulated; sums and quotients of shorter times are numbers."""
 
 
 class Misfit(ValueError):
@@ -92,6 +94,13 @@ _number = _typed((int, float), "a number")
 def numbers(value: Any) -> dict[str, float]:
     """A mapping of numbers."""
     return {key: float(_number(item)) for key, item in mapping(value).items()}
+
+
+def times(value: Any) -> dict[str, float]:
+    """A mapping of seconds."""
+    found = numbers(value)
+    require(all(abs(seconds) <= LONGEST_S for seconds in found.values()), "a part of its time is no time")
+    return found
 
 
 def words(value: Any) -> dict[str, str]:

@@ -107,8 +107,10 @@ def machine_of(asked: AskedSizes) -> tuple[Cluster, fabric.Fabric, Ints]:
     machine = fabric.build(cluster)
     if last >= machine.devices:
         raise InputError(Problem(f"there is no rank {last:,} of {machine.devices:,} devices", hint="raise `--nodes`"))
-    groups = asked.groups or (tuple(range(asked.ranks or machine.devices)),)
-    return cluster, machine, np.asarray(groups, np.int64)
+    groups = np.asarray(asked.groups or (tuple(range(asked.ranks or machine.devices)),), np.int64)
+    if groups.shape[1] < 2:
+        raise InputError(Problem("one rank has no other to send to", hint="raise `--ranks` or `--nodes`"))
+    return cluster, machine, groups
 
 
 def parse_groups(text: str) -> tuple[tuple[int, ...], ...]:

@@ -28,14 +28,14 @@ _BUCKETS = int(np.ceil(np.log(_MOST) / np.log(_BASE))) - _FIRST + 1
 class Sketch:
     """Amounts of at least 0, as counts of buckets."""
 
-    __slots__ = ("_counts", "_squares", "count", "greatest", "least", "total", "zeros")
+    __slots__ = ("_counts", "_deviations", "count", "greatest", "least", "total", "zeros")
 
     def __init__(self) -> None:
         """Of nothing."""
         self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
         self.zeros = self.count = 0
         """Amounts that are 0, and all."""
-        self.total = self._squares = 0.0
+        self.total = self._deviations = 0.0
         self.least, self.greatest = float("inf"), 0.0
 
     def add(self, values: Floats, counts: NDArray[np.int64] | None = None) -> None:
@@ -54,11 +54,23 @@ class Sketch:
         self._counts += np.bincount(place, weights[some], _BUCKETS).astype(np.int64)
         del place
         self.zeros += int(weights[~some].sum())
-        self.count += int(weights.sum())
-        self.total += float(values @ weights)
-        self._squares += float((values * values) @ weights)
+        self._sum(values, weights)
         self.least = min(self.least, float(values.min()))
         self.greatest = max(self.greatest, float(values.max()))
+
+    def _sum(self, values: Floats, weights: NDArray[np.int64]) -> None:
+        """Add to the total and to the squared deviations from the mean.
+
+        Those of two parts add up with what their means differ by (Chan, Golub, LeVeque 1983, "Algorithms for computing
+        the sample variance"): the squares of the amounts themselves would cancel where these differ little.
+        """
+        count, total = int(weights.sum()), float(values @ weights)
+        if not count:
+            return
+        apart = total / count - (self.total / self.count if self.count else 0.0)
+        self._deviations += float((values - total / count) ** 2 @ weights)
+        self._deviations += apart**2 * count * self.count / (count + self.count)
+        self.total, self.count = self.total + total, self.count + count
 
     def quantiles(self, percents: Sequence[float]) -> list[float]:
         """Percentiles, straight between the two amounts next to their rank; each off by a share `ERROR` at most."""
@@ -97,4 +109,4 @@ class Sketch:
             return Spread(nothing, nothing, nothing, (nothing,) * len(PERCENTILES))
         mean = self.total / self.count
         median, *others = self.quantiles((50, *PERCENTILES))
-        return Spread(mean, median, max(self._squares / self.count - mean**2, 0.0) ** 0.5, tuple(others))
+        return Spread(mean, median, (self._deviations / self.count) ** 0.5, tuple(others))

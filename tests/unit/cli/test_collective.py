@@ -193,3 +193,11 @@ def test_groups_and_pins(capsys: Capture) -> None:
 def test_what_is_refused_over_sizes(arguments: list[str], words: str, capsys: Capture) -> None:
     assert main(["collective", "dgx-h100", "--op", "all_reduce", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_one_rank_has_nothing_to_tabulate(tmp_path: Path, capsys: Capture) -> None:
+    row = "1024 256 float sum -1" + 2 * " 20.0 0.05 0.09 0"
+    (tmp_path / "log").write_text(f"#  Rank  0 Group  0 Pid 1 on host device  0\n{row}\n")
+    for given in (["mac-studio-m2-ultra", "--sizes", "1K:1M"], ["dgx-h100", "--log", str(tmp_path / "log")]):
+        assert main(["collective", *given, "--op", "all_reduce"]) == 2
+        assert "one rank has no other to send to" in capsys.readouterr().err

@@ -133,6 +133,13 @@ def column(array: Any) -> Callable[[bytes], bytes]:
     return edit
 
 
+def _first_part(content: bytes, seconds: float) -> bytes:
+    """A header in which the first class computes for so long."""
+    known = json.loads(content)
+    known["breakdown"][0]["compute"] = seconds
+    return json.dumps(known).encode()
+
+
 OPERATIONS = len(training_result().spans.start)
 
 
@@ -148,6 +155,9 @@ OPERATIONS = len(training_result().spans.start)
         ("result.json", lambda _: None, "`result.json` is missing"),
         ("result.json", header(metrics={"mfu": "high"}), "'high' is not a number"),
         ("result.json", header(metrics=[1]), "not a mapping"),
+        ("result.json", lambda content: _first_part(content, float("inf")), "a part of its time is no time"),
+        ("result.json", lambda content: _first_part(content, float("nan")), "a part of its time is no time"),
+        ("result.json", lambda content: _first_part(content, -1e308), "a part of its time is no time"),
         ("result.json", header(name=3), "'3' is not text"),
         ("result.json", header(classes=[]), "differ in number"),
         ("result.json", header(classes=[{"name": "x"}]), "KeyError"),
