@@ -93,8 +93,12 @@ def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:
     return {"ep": row.ep or 1, "etp": row.etp or usual}
 
 
-LIBRARIES = ((r"deep ?ep|hai.?llm", "deepep"), (r"nccl all ?to ?all|all ?to ?all dispatcher|alltoall", "alltoall"))
-"""What sends rows to experts, by the words of a row; DeepEP is that of HAI-LLM (arXiv:2412.19437, section 3.2.2)."""
+LIBRARIES = (
+    (r"deep ?ep|hybrid ?ep|hai.?llm", "deepep"),
+    (r"nccl all ?to ?all|all ?to ?all dispatcher|alltoall", "alltoall"),
+)
+"""What sends rows to experts, by the words of a row; DeepEP is that of HAI-LLM (arXiv:2412.19437, section 3.2.2), and
+HybridEP merges copies likewise."""
 
 
 def dispatcher(row: "Row", assumed: list[str]) -> str | None:
@@ -134,7 +138,7 @@ def routing(row: "Row", assumed: list[str]) -> RouterLoad:
     said = (row.flags or "").lower()
     if (row.experts or 0) <= 1:
         return RouterLoad()
-    if "real" in said:
+    if re.search(r"real|natural rout", said):
         assumed.append("real routing: rows choose independently, all experts alike")
         return RouterLoad(load="random")
     if DROPPED.search(said):

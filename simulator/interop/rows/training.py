@@ -248,6 +248,8 @@ def _refusal(reader: Callable[..., Any], *said: Any) -> str:
 def _scenario(row: Row, submitted: dict[str, Any], assumed: list[str]) -> Scenario:
     name = stack_name(row)
     stack = _with_gradients(load_spec(Stack, name), name, names.numbers(row.precision).precision, assumed)
+    if kernel := names.attention_kernel(row.attention, row.flags):
+        stack = stack.model_copy(update={"attention_kernel": kernel})
     if names.family(row.framework, row.shard).stands_in:  # type: ignore[union-attr]  # or its name were refused
         assumed.append(f"framework `{row.framework}` as {name}, the most like it")
     cluster, model = _cluster(row, assumed), _model(row, assumed)
@@ -346,6 +348,7 @@ def _model(row: Row, assumed: list[str]) -> Model:
         "position": "rotary" if gated else "learned",
         "tied_embeddings": not gated,
         "max_sequence": row.seq_len,
+        "head_norms": bool(known and known.head_norms),
     }
     data |= names.shape_of_attention(row.attention) | ({"head_dim": head_dim} if head_dim else {})
     if names.is_latent(row.attention):
@@ -374,7 +377,11 @@ def _known_model(row: Row) -> Model | None:
     return known if (known.hidden, known.heads) == (row.hidden, row.heads) and known.experts is None else None
 
 
-COMPILED = {"fsdp": "fsdp-compiled", "kempnerforge": "kempnerforge-compiled"}
+COMPILED = {
+    "fsdp": "fsdp-compiled",
+    "kempnerforge": "kempnerforge-compiled",
+    "pytorch-ddp": "pytorch-ddp-compiled",
+}
 """Stacks of eager PyTorch whose blocks are compiled, by the eager one."""
 
 
@@ -440,7 +447,8 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         assumed.append(f"{row.devices} devices, where tp x pp x cp x dp says {ranks}")
     if tp > 1 and row.sequence_parallel is None and stack.sequence_parallel:
         assumed.append("sequence parallelism (the stack's default)")
-    if cp > 1:
+    kind = names.context(row.flags, row.notes) if cp > 1 else None
+    if cp > 1 and kind is None:
         assumed.append(f"cp_kind {stack.cp_kind} (the stack's default)")
     if schedules.overlaps_sends(row.schedule):
         assumed.append("what stages send overlaps as the stack has it")
@@ -449,6 +457,7 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         pp=pp,
         vpp=vpp,
         cp=cp,
+        cp_kind=kind,
         sequence_parallel=row.sequence_parallel,
         zero=zero,
         shard_size=group,
@@ -478,6 +487,8 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         "overlap_experts": experts.overlaps(row),
     }
     set_by_recipe = recipes.settings(row, assumed)
+    if graphs := names.graphs(row.flags):
+        set_by_recipe["cuda_graphs"] = graphs
     if "dispatcher" not in set_by_recipe:
         set_by_recipe["dispatcher"] = experts.dispatcher(row, assumed)
     return Training(**{**stated, **set_by_recipe, **submitted})
@@ -571,6 +582,9 @@ def _states_recompute(row: Row) -> bool:
 def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Recompute | None, int | None, float | None]:
     """(what is computed again, of how many layers of a chunk, or of which share of them)."""
     said = names.recomputation(row.recompute)
+    if said.what is None and names.checkpoints(row.framework):
+        assumed.append("recompute full, as the framework is launched unless told otherwise")
+        return "full", None, None
     if said.what is None:
         assumed.append(f"recompute {stack.recompute} (the stack's default)")
     elif said.assumed:

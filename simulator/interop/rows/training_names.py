@@ -430,13 +430,65 @@ _EAGER = re.compile(r"(no|not|without|w o) (torch\.?compil\w*|compil\w*)|torch\.
 def compiled(*texts: str | None) -> bool:
     """Whether the words of a row say that PyTorch compiles the model."""
     said = " ; ".join(_EAGER.sub(" ", plain(text or "")) for text in texts)
-    return bool(re.search(r"(?<![a-z])(torch\.? ?compil\w*|inductor)(?![a-z])", said))
+    return bool(re.search(r"(?<![a-z])(torch\.? ?compil\w*|inductor|thunder)(?![a-z])", said))
 
 
 def accumulated(*texts: str | None) -> int | None:
     """Microbatches that a rank accumulates, by the words of a row; None where they do not say."""
     said = re.search(r"(grad(ient)? )?accum\w* (\d+)", " ; ".join(plain(found or "") for found in texts))
     return int(said[3]) if said else None
+
+
+_CONTEXTS = (
+    (r"zigzag(?! free)", "zigzag"),
+    (r"striped", "striped"),
+    (r"lightseq|dist(ributed)? ?flash ?att\w*", "lightseq"),
+    (r"ulysses|sequence parallel\w* by all to all|all to all sequence parallel\w*", "ulysses"),
+    (r"ring ?(flash )?att\w*", "ring"),
+    (r"all ?gather (based )?(cp|context parallel\w*)|(cp|context parallel\w*) (by|with) all ?gather", "all-gather"),
+)
+
+
+def context(*texts: str | None) -> str | None:
+    """The kind of context parallelism that the words of a row name; None where they name none."""
+    said = " ; ".join(plain(text or "") for text in texts)
+    return next((kind for words, kind in _CONTEXTS if re.search(rf"(?<!\w)({words})(?!\w)", said)), None)
+
+
+_GRAPHED = re.compile(r"(?<!no )(?<!without )(?<!\w)cuda ?graphs?( scopes?)? ?(?:of|over|for|on|=) ?(.*)")
+_WHOLE_GRAPH = re.compile(r"(?<!\w)(full|whole) iteration( cuda)? ?graphs?|cuda ?graphs?.*\W(full|whole) iteration")
+_CAPTURED = (("attention", r"attn|attention"), ("router", r"(moe )?router"))
+
+
+def graphs(flags: str | None) -> tuple[str, ...]:
+    """What is captured in CUDA graphs, of words that list parts of layers or name the whole iteration."""
+    said = [plain(text) for text in (flags or "").split(";")]
+    if any(_WHOLE_GRAPH.search(text) for text in said):
+        return ("all",)
+    listed = " ".join(found[2] for text in said if (found := _GRAPHED.search(text)))
+    return tuple(part for part, words in _CAPTURED if re.search(rf"(?<!\w)({words})(?!\w)", listed))
+
+
+_KERNELS = (
+    (r"cudnn", "cudnn"),
+    (r"flash ?(att\w*)? ?(v ?)?3|fa ?3", "fa3"),
+    (r"flash ?(att\w*)? ?(v ?)?2|fa ?2", "fa2"),
+)
+
+
+def attention_kernel(*texts: str | None) -> str | None:
+    """The generation of the fused kernel of attention that the words of a row name; None where they name none."""
+    said = " ; ".join(plain(text or "") for text in texts)
+    return next((kind for words, kind in _KERNELS if re.search(rf"(?<!\w)({words})(?!\w)", said)), None)
+
+
+_CHECKPOINTED = re.compile(r"(?<!\w)(metaseq|fairseq)(?!\w)")
+
+
+def checkpoints(framework: str | None) -> bool:
+    """Whether launchers of a framework compute layers again unless they are told not to (fairseq and metaseq, whose
+    sweeps pass `--checkpoint-activations` without `--no-ckpt`)."""
+    return bool(_CHECKPOINTED.search(plain(framework or "")))
 
 
 HARDWARE = re.compile(

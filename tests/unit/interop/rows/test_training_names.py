@@ -84,7 +84,7 @@ def test_every_name_stands_for_a_profile() -> None:
         {"schedule": "PipeDream-Flush"},
         {"framework": "Megatron-LM core_r0.11"},
         {"framework": "megatron core r0.12.0"},
-        {"attention": "FlashAttention-2"},
+        {"attention": "FlashAttention"},
         {"attention": "GQA"},
         {"task": "pre-training"},
         {"devices": "16", "tp": "2", "seq_len": "1,024", "step_s": "1.0", "sequence_parallel": "true"},
