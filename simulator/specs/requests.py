@@ -40,6 +40,9 @@ class ClosedLoop(Spec):
     """Users at work."""
     think: Distribution | None = None
     """Seconds from an answer to the next question, and before the first one; none where left out."""
+    rate: Rate | None = Field(default=None, exclude_if=lambda rate: rate is None)
+    """Mean requests that fall due a second (Poisson). One that is due goes to a user who is free or waits for one, and
+    its times count from then (`vllm bench serve --request-rate 10 --max-concurrency 256`). None: users ask at once."""
 
 
 class Arrivals(Spec):

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simulator.run.serve import run_serving
+from simulator.serving.workload.generate import generate
 from simulator.specs import load_spec
 from simulator.specs.base import Figure
 from simulator.specs.distribution import Distribution
@@ -75,6 +76,24 @@ def test_interactive_response_time_law(batching: dict[str, object], think: float
 
 def test_all_slots_are_taken_between_first_and_last_wave() -> None:
     arrival, _, finish = moments(scenario(8, 0.0, 80))
+    for tick in np.linspace(arrival[7], arrival[-1] - 1, 50).astype(np.int64):
+        assert ((arrival <= tick) & (finish > tick)).sum() == 8
+
+
+def with_rate(clients: int, rate: float, count: int) -> ServingScenario:
+    found = scenario(clients, 0.0, count)
+    loop = ClosedLoop.model_validate({"clients": clients, "rate": f"{rate} /s"})
+    return found.model_copy(
+        update={"requests": found.requests.model_copy(update={"arrivals": Arrivals(closed_loop=loop)})}
+    )
+
+
+def test_a_rate_is_the_least_of_what_clients_and_places_allow() -> None:
+    """Slow: requests come as of an open loop. Fast: all places are taken once they have filled up, one by one."""
+    arrival, _, _ = moments(with_rate(64, 2.0, 60))
+    assert arrival.tolist() == (np.sort(generate(with_rate(64, 2.0, 60).requests, 0).due)).tolist()
+    arrival, _, finish = moments(with_rate(8, 50.0, 80))
+    assert np.ptp(arrival[:8]) > 0.05e12
     for tick in np.linspace(arrival[7], arrival[-1] - 1, 50).astype(np.int64):
         assert ((arrival <= tick) & (finish > tick)).sum() == 8
 

@@ -8,12 +8,12 @@ needs what is not built is refused with the reason. No rule looks at the measure
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
+from simulator.interop.rows import conversations as talk
 from simulator.interop.rows import serving_limits as limits
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows import trtllm_bench
@@ -49,8 +49,6 @@ KINDS = (
 """Kinds of rows that are simulated."""
 ONLINE = ("online_serving", APART)
 """Kinds of rows of requests that come one after the other."""
-SPREAD = (1.335, 0.674)
-"""Standard deviation of the logarithm of prompts and answers of ShareGPT (arXiv:2408.12757)."""
 SHORT = (64, 256)
 """(prompt, answer) tokens of a single stream where a row does not say, as chat programs show their rate."""
 TUNED = ("tensorrt-llm", "tensorrt-llm-pytorch")
@@ -194,6 +192,8 @@ RACK = 32
 """Devices from which a node of ours is a rack, whose trays others call nodes."""
 ROUNDS = 10
 """Requests of a closed loop for each one in flight, where a row does not say."""
+EAGER = re.compile(r"(enforce[-_]eager|disable[-_]cuda[-_]graph)(?!=false)", re.I)
+"""Options of vLLM and of SGLang that launch every kernel of an iteration by itself."""
 AXES = {
     "tensor_parallel": "tp",
     "tensor_parallel_size": "tp",
@@ -225,7 +225,9 @@ def _spread(row: ServingRow) -> dict[str, int]:
 
 def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     model = names.model(row.model)
-    stack_name = names.supporting(names.stack_name(row.engine, row.engine_version or row.day), row.accelerator, assumed)
+    version = row.engine_version or row.day
+    stack_name = names.on_device(names.stack_name(row.engine, version), version, row.accelerator)
+    stack_name = names.supporting(stack_name, row.accelerator, assumed)
     said = _said(row)
     stack_name = said.stack or names.with_blocks(stack_name, row.model, row.precision or {}, row.accelerator)
     stack_name = names.served(stack_name, row.kind, row.engine_version) if row.kind in ONLINE else stack_name
@@ -317,6 +319,7 @@ def _told(
         precision = precision.model_copy(update={"kv": said.kv})
     if said.captures is False:
         assumed.append("no captured graphs, as in the benchmark's scripts")
+    if said.captures is False or EAGER.search(row.engine_options or ""):
         stack = stack.model_copy(update={"graphs": None})
     if said.overlaps_verification:
         stack = stack.model_copy(update={"verify_overhead": None})
@@ -392,9 +395,14 @@ def _lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
     if row.kind == "single_stream_decode" and prompt is None:
         prompt = 1
         assumed.append("an empty prompt")
-    if prompt is None or output is None:
+    if prompt is None or output is None or _spoken(row):
         return _named_lengths(row, model, assumed)
     return Lengths(prompt=_ranged(prompt, row), output=_ranged(output, row))
+
+
+def _spoken(row: ServingRow) -> bool:
+    """Whether the lengths of a row are means over conversations that differ."""
+    return row.kind in (*ONLINE, "offline_throughput") and bool(re.search("sharegpt", row.workload or "", re.I))
 
 
 def _ranged(length: int, row: ServingRow) -> Distribution:
@@ -423,7 +431,8 @@ def _named_lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths
         assumed.append(f"lengths drawn from `{name}`")
         return _within(drawn, model)
     assumed.append(f"lengths lognormal, of the stated means {means[0]:.0f} and {means[1]:.0f}")
-    drawn = Lengths(prompt=_lognormal(means[0], SPREAD[0]), output=_lognormal(means[1], SPREAD[1]))
+    prompt, answer = (talk.cut_lognormal(*of) for of in zip(means, (talk.PROMPT, talk.ANSWER), strict=True))
+    drawn = Lengths(prompt=prompt, output=answer)
     return _within(drawn, model)
 
 
@@ -437,16 +446,14 @@ def _within(drawn: Lengths, model: Model) -> Lengths:
 
 
 def _stated_means(row: ServingRow) -> tuple[float, float] | None:
-    """Mean tokens of prompts and answers, from rates of one run that differ only in what they count."""
+    """Mean tokens of prompts and answers: stated, or from rates of one run that differ only in what they count."""
+    if row.input_len and row.output_len:
+        return row.input_len, row.output_len
     rates = [row.metrics.get(key) for key in ("requests_per_s", "total_tokens_per_s", "output_tokens_per_s")]
     if not all(rate and rate > 0 for rate in rates):
         return None
     requests, tokens, output = (float(rate or 0) for rate in rates)
     return ((tokens - output) / requests, output / requests) if tokens - output >= requests <= output else None
-
-
-def _lognormal(mean: float, sigma: float) -> Distribution:
-    return Distribution(lognormal=(mean * exp(-sigma * sigma / 2), sigma), low=1)
 
 
 def fixed(lengths: Lengths) -> tuple[int, int] | None:
@@ -490,16 +497,23 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
 
 
 def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
-    if row.kind not in ONLINE or row.request_rate_per_s == "inf":
+    unpaced = row.request_rate_per_s in (None, "inf")
+    if row.kind not in ONLINE or (row.request_rate_per_s == "inf" and row.concurrency is None):
         return Arrivals(at_once=True)
     if row.concurrency is not None:
-        return Arrivals(closed_loop=ClosedLoop(clients=row.concurrency))
+        paced = None if unpaced else f"{_rate(row)} /s"
+        return Arrivals(closed_loop=ClosedLoop(clients=row.concurrency, rate=paced))  # type: ignore[arg-type]
+    rate = _rate(row)
+    assumed.append("Poisson arrivals")
+    return Arrivals(poisson=f"{rate} /s")  # type: ignore[arg-type]
+
+
+def _rate(row: ServingRow) -> float:
     if not isinstance(row.request_rate_per_s, float | int):
         raise Refused("neither request rate nor concurrency is stated")
     if row.request_rate_per_s <= 0:
         raise Refused("key `request_rate_per_s`: `0` or less; write more than 0")
-    assumed.append("Poisson arrivals")
-    return Arrivals(poisson=f"{row.request_rate_per_s} /s")  # type: ignore[arg-type]
+    return row.request_rate_per_s
 
 
 def _batching(

@@ -31,6 +31,10 @@ BEFORE = {
 }
 """The newest stack of an engine by its older ones."""
 
+ROCM_V0 = re.compile(r"^v?0\.(8|9\.[01])\b|2025-0(4|5|6-0)")
+"""Versions, or days, of vLLM whose V1 engine was off by default on ROCm (vllm-project/vllm pull request 19440, of
+2025-06-10, turns it on; before, `_is_v1_supported_oracle` fell back to V0 there)."""
+
 VARIANT = (
     r"(-(instruct|chat|base|hf|it|thinking|code|terminus|exp|preview|kv|v0\.\d|2\d0[1-9]|2\d1[0-2]|0[1-9][0-3]\d|1m|latest"
     r"|(fp8|nvfp4|fp4|mxfp4|mxfp8|int4|int8|w4a16|w8a8|w4a8|awq|gptq|bf16|block|dynamic|static)(-v\d)?|(17b-)?\d+e))+$"
@@ -147,6 +151,12 @@ def stack_name(engine: str, version: str | None) -> str:
     raise Refused(f"engine `{engine}`")
 
 
+def on_device(stack_of: str, version: str | None, accelerator: str) -> str:
+    """The stack, or that of vLLM's V0 engine where a release that had both took it on AMD's devices."""
+    amd = (card(accelerator)[0] or "").startswith("mi")
+    return "vllm-v0" if stack_of == "vllm" and amd and ROCM_V0.search(version or "") else stack_of
+
+
 def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accelerator: str) -> str:
     """The stack, or where weights are in fp8 with a scale for each block the one with that engine's kernels for it."""
     words = precision.get("weights") or precision.get("compute") or "fp8"
@@ -229,9 +239,9 @@ def formats(
     )
 
 
-BLOCKS = re.compile(r"deepseek-(v3|r1)(?!-distill)", re.I)
-"""Models that are published in fp8 with a scale for each 128 x 128 weights (deepseek-ai/DeepSeek-R1 config.json,
-`weight_block_size`)."""
+BLOCKS = re.compile(r"deepseek-(v3|r1)(?!-distill)|qwen3-", re.I)
+"""Models that are published in fp8 with a scale for each 128 x 128 weights (`weight_block_size` in config.json of
+deepseek-ai/DeepSeek-R1 and of Qwen/Qwen3-30B-A3B-FP8)."""
 OWN_MXFP4 = re.compile(r"gpt-?oss", re.I)
 """Models that are published in MXFP4 (openai/gpt-oss-120b config.json, `quantization_config`)."""
 

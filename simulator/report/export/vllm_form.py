@@ -64,6 +64,7 @@ def _about(result: Result, service: Service) -> dict[str, Any]:
     arrivals = arrivals if isinstance(arrivals, dict) else {}
     gamma, loop = arrivals.get("gamma"), arrivals.get("closed_loop")
     rate = arrivals.get("poisson") or arrivals.get("constant") or at(arrivals, "gamma.rate")
+    rate = rate or at(arrivals, "closed_loop.rate")
     return {
         "backend": word(result.scenario, "stack.name", "clustersim"),
         "endpoint_type": "clustersim",

@@ -25,6 +25,18 @@ NOT_PRICED = {"replicas", "batching", "kv_cache", "context", "router", "transfer
 """Keys of a system that what its iterations cost does not depend on."""
 KEPT = 12
 """Prices that are kept for rows that share them."""
+FIRST = {"ttft_mean_s": "ttft", "ttft_s": "ttft", "ttft_median_s": "ttft_median"}
+"""Keys of times to the first token, the one to be scored first, with what of a run stands beside each."""
+LATER = {
+    "tpot_mean_s": "tpot",
+    "tpot_s": "tpot",
+    "itl_mean_s": "gap",
+    "tbt_s": "gap",
+    "tpot_median_s": "tpot_median",
+    "e2e_latency_s": "request",
+    "e2e_latency_mean_s": "request",
+}
+"""The same of later tokens, and of whole requests."""
 _costs: "OrderedDict[str, tuple[StageCost, ...]]" = OrderedDict()
 
 
@@ -153,12 +165,13 @@ def _answers(mapped: MappedServing, run: ServingRun) -> Part:
         ("output_tokens_per_s_per_accel", output / devices),
         ("total_tokens_per_s", output + prompt),
         ("total_tokens_per_s_per_accel", (output + prompt) / devices),
+        ("requests_per_s", 1),
     ):
         if row.metrics.get(metric):
             return Part(metric, _figure(row, metric), mapped.requests * tokens / time, True)
     if row.metrics.get("makespan_s"):
         return Part("makespan_s", _figure(row, "makespan_s"), time, False)
-    raise Refused("no rate of output tokens in the row")
+    raise Refused("no latency and no rate in the row")
 
 
 def _prompts(mapped: MappedServing, run: ServingRun) -> Part:
@@ -175,27 +188,32 @@ def _prompts(mapped: MappedServing, run: ServingRun) -> Part:
 
 
 def _latencies(mapped: MappedServing, run: ServingRun) -> tuple[Part, ...]:
-    """Mean time to the first token and per token after it; the whole time of one request where no other is known."""
-    row, ledger = mapped.row, run.ledger
+    """Time to the first token and per token after it, the whole time of a request where no other is known; means before
+    medians. A rate where the row has no latency."""
+    row, known, found = mapped.row, _times(run), []
+    for choices in FIRST, LATER:
+        metric = next((name for name in choices if row.metrics.get(name)), None)
+        if metric is not None:
+            found.append(Part(metric, _figure(row, metric), known[choices[metric]], False))
+    return tuple(found) or (_answers(mapped, run),)
+
+
+def _times(run: ServingRun) -> dict[str, float]:
+    """Means and medians over requests in seconds, 0 where answers have one token."""
+    ledger = run.ledger
     arrival, first, finish = (np.array(c, np.int64) for c in (ledger.arrival, ledger.first_token, ledger.finish))
     later = np.maximum(np.array(ledger.output, np.int64) - 1, 1)
-    ttft = float((first - arrival).mean() / TICKS_PER_SECOND)
     several = np.array(ledger.output) > 1
-    tpot = float(((finish - first) / later)[several].mean() / TICKS_PER_SECOND) if several.any() else 0.0
-    gap = float((finish - first).sum() / later.sum() / TICKS_PER_SECOND)
-    whole = float((finish - arrival).mean() / TICKS_PER_SECOND)
-    found = []
-    for choices in (
-        (("ttft_mean_s", ttft), ("ttft_s", ttft)),
-        (("tpot_mean_s", tpot), ("tpot_s", tpot), ("itl_mean_s", gap), ("tbt_s", gap), ("e2e_latency_s", whole)),
-    ):
-        for metric, value in choices:
-            if row.metrics.get(metric):
-                found.append(Part(metric, _figure(row, metric), value, False))
-                break
-    if not found:
-        raise Refused("no latency in the row")
-    return tuple(found)
+    tokens = ((finish - first) / later)[several] if several.any() else np.zeros(1)
+    ticks = {
+        "ttft": (first - arrival).mean(),
+        "ttft_median": np.median(first - arrival),
+        "tpot": tokens.mean(),
+        "tpot_median": np.median(tokens),
+        "gap": (finish - first).sum() / later.sum(),
+        "request": (finish - arrival).mean(),
+    }
+    return {name: float(time / TICKS_PER_SECOND) for name, time in ticks.items()}
 
 
 def _figure(row: ServingRow, metric: str) -> float:

@@ -62,6 +62,7 @@ class Fleet:
         self._any: deque[int] = deque(np.flatnonzero(workload.follows == ANY).tolist())
         self._followers: dict[int, list[int]] = {}
         self._delay = workload.delay
+        self._due = workload.due
         for request in np.flatnonzero(workload.follows >= 0).tolist():
             self._followers.setdefault(int(workload.follows[request]), []).append(request)
         self._follows = bool(self._any or self._followers)
@@ -243,7 +244,8 @@ class Fleet:
             if self._any:
                 released.append(self._any.popleft())
             for follower in released:
-                arrival = self.ledger.arrival[follower] = now + int(self._delay[follower])
+                due = 0 if self._due is None else int(self._due[follower])
+                arrival = self.ledger.arrival[follower] = max(now + int(self._delay[follower]), due)
                 comes = arrival + self.way
                 if comes == now:
                     self._arrive(follower)

@@ -21,7 +21,7 @@ def times(arrivals: Arrivals, count: int, seed: int) -> Floats:
     """Seconds at which `count` requests of an open loop come, rising; all at 0 where no process is given."""
     random = stream(seed, "arrivals")
     if arrivals.poisson is not None:
-        return np.cumsum(random.standard_exponential(count)) / arrivals.poisson
+        return poisson(arrivals.poisson, random, count)
     if arrivals.gamma is not None:
         return gamma(arrivals.gamma, random, count)
     if arrivals.constant is not None:
@@ -29,6 +29,17 @@ def times(arrivals: Arrivals, count: int, seed: int) -> Floats:
     if arrivals.varying is not None:
         return varying(arrivals.varying, random, count)
     return np.zeros(count)
+
+
+def poisson(rate: float, random: np.random.Generator, count: int) -> Floats:
+    """Gaps of mean 1 / rate, exponential."""
+    moments: Floats = np.cumsum(random.standard_exponential(count)) / rate
+    return moments
+
+
+def due(rate: float, count: int, seed: int) -> Integers:
+    """Picoseconds at which requests of a closed loop fall due."""
+    return ticks(poisson(rate, stream(seed, "arrivals"), count), "requests.arrivals.closed_loop.rate")
 
 
 def gamma(process: Gamma, random: np.random.Generator, count: int) -> Floats:

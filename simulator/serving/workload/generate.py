@@ -106,6 +106,8 @@ class Workload:
     """Retrieved chunks that each prompt begins with; None where there are none."""
     encoded: Integers | None = None
     """Rows of the prompt that an encoder reads, before those of the decoder; None where the model has none."""
+    due: Integers | None = None
+    """When a request comes at the earliest that the end of another one releases; None where any may come at once."""
     tenant: Integers | None = None
     """Index into `requests.tenants` of each request; None where tenants are not distinguished."""
 
@@ -199,10 +201,10 @@ def _retrieving(spec: RetrievedChunks, seed: int, workload: Workload, block: int
 def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: Integers, output: Integers) -> Workload:
     """Requests of these lengths at the times that are asked for."""
     count, idle = len(prompt), tuple[str, ...]()
-    follows, delay = _all(NEVER, count), _all(0, count)
+    follows, delay, due = _all(NEVER, count), _all(0, count), None
     loop = requests.arrivals.closed_loop
     if loop is not None:
-        arrival, follows, delay = _looping(loop, count, seed)
+        arrival, follows, delay, due = _looping(loop, count, seed)
         if loop.clients > count:
             what = "requests" if requests.sessions is None else "conversations"
             idle = (
@@ -213,7 +215,7 @@ def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: In
         arrival = arrivals.ticks(recorded / requests.speed, "requests.trace")
     else:
         arrival = arrivals.ticks(arrivals.times(requests.arrivals, count, seed), "requests.arrivals")
-    return Workload(arrival, prompt, output, _all(0, count), follows, delay, warnings=idle)
+    return Workload(arrival, prompt, output, _all(0, count), follows, delay, warnings=idle, due=due)
 
 
 def _all(value: int, count: int) -> Integers:
@@ -221,14 +223,16 @@ def _all(value: int, count: int) -> Integers:
     return np.broadcast_to(np.int64(value), count)
 
 
-def _looping(loop: ClosedLoop, count: int, seed: int) -> tuple[Integers, Integers, Integers]:
-    """(arrival, follows, delay) of users that wait for their answers."""
+def _looping(loop: ClosedLoop, count: int, seed: int) -> tuple[Integers, Integers, Integers, Integers | None]:
+    """(arrival, follows, delay, due) of users that wait for their answers."""
     delay = arrivals.ticks(arrivals.thinking(loop, count, seed), "requests.arrivals.closed_loop.think")
     first = min(loop.clients, count)
     arrival, follows = np.full(count, NEVER), np.full(count, ANY)
-    arrival[:first], follows[:first] = np.sort(delay[:first]), NEVER
+    due = None if loop.rate is None else arrivals.due(loop.rate, count, seed)
+    begin = delay[:first] if due is None else np.maximum(delay[:first], due[:first])
+    arrival[:first], follows[:first] = np.sort(begin), NEVER
     delay[:first] = 0
-    return arrival, follows, delay
+    return arrival, follows, delay, due
 
 
 def _conversing(requests: Requests, seed: int, block: int) -> Workload:
@@ -238,7 +242,10 @@ def _conversing(requests: Requests, seed: int, block: int) -> Workload:
     starts = _arriving(requests, seed, None, turns.prompt[opening], turns.output[opening])
     arrival, follows, delay = np.full(len(turns.prompt), NEVER), np.arange(-1, len(turns.prompt) - 1), turns.pause
     arrival[opening], delay[opening] = starts.arrival, starts.delay
-    follows[opening] = starts.follows
+    follows[opening], due = starts.follows, None
+    if starts.due is not None:
+        due = np.zeros(len(arrival), np.int64)
+        due[opening] = starts.due
     if requests.arrivals.closed_loop is not None:  # a user goes on with the conversation after next, as it were
         clients, last = requests.arrivals.closed_loop.clients, turns.closing
         follows[opening[clients:]] = last[: max(0, len(opening) - clients)]
@@ -254,6 +261,7 @@ def _conversing(requests: Requests, seed: int, block: int) -> Workload:
         turns.assumptions,
         starts.warnings,
         turns.session,
+        due=due,
     )
 
 

@@ -210,10 +210,29 @@ def test_the_first_server_of_the_pytorch_flow_captures_nothing() -> None:
     assert offline.scenario.serving.batching.max_sequences == 2048
 
 
+@pytest.mark.parametrize(
+    ("version", "stack"),
+    [
+        ("0.8.5", "vllm-v0"),
+        ("0.9.1", "vllm-v0"),
+        ("main of 2025-05-01", "vllm-v0"),
+        ("0.9.2", "vllm"),
+        ("0.10.0", "vllm"),
+    ],
+)
+def test_amd_ran_the_v0_engine_until_june_2025(version: str, stack: str) -> None:
+    asked = DEEPSEEK | {"model": "Llama-3.1-70B", "precision": {"weights": "bf16"}, "engine_version": version}
+    asked |= {"kind": "offline_throughput", "concurrency": None, "num_requests": 64}
+    assert mapped(**asked | {"accelerator": "AMD MI300X 192GB"}).stack == stack
+    assert mapped(**asked).stack == "vllm"
+
+
 def test_scales_of_blocks_have_the_kernels_of_their_engine_and_device() -> None:
     rocm = {"accelerator": "AMD MI300X 192GB"}
     stacks = [mapped(**DEEPSEEK).stack, mapped(**DEEPSEEK | rocm).stack]
     assert stacks == ["vllm-v0-blocks", "vllm-v0-blocks-rocm"]
+    qwen = DEEPSEEK | rocm | {"model": "Qwen3-30B-A3B", "engine_version": "main of 2025-05-01"}
+    assert mapped(**qwen).stack == "vllm-v0-blocks-rocm"
     distilled = {"model": "DeepSeek-R1-Distill-Llama-70B"}
     assert mapped(**DEEPSEEK | distilled).stack == "vllm-v0"
     assert mapped(**DEEPSEEK | {"precision": {"weights": "bf16"}, "model": "DeepSeek-V3"}).stack == "vllm-v0"

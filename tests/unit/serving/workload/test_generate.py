@@ -146,6 +146,13 @@ def test_users_of_a_closed_loop_begin_by_thinking_and_any_finish_releases_the_ne
     assert not without.delay.any()
 
 
+def test_requests_of_a_closed_loop_with_a_rate_fall_due_one_after_the_other() -> None:
+    workload = generate(asked(arrivals={"closed_loop": {"clients": 16, "rate": "2 /s"}}), 1)
+    assert workload.due is not None and (np.diff(workload.due) > 0).all()
+    assert (workload.arrival[:16] == workload.due[:16]).all()
+    assert workload.due[-1] / TICKS_PER_SECOND == pytest.approx(len(workload) / 2, rel=0.3)
+
+
 def test_each_turn_repeats_what_was_said_and_adds_to_it() -> None:
     workload = of_kind("sessions")
     later = np.flatnonzero(workload.follows >= 0)

@@ -338,6 +338,24 @@ def test_lengths_of_a_named_workload() -> None:
     assert any("300 and 200" in text for text in stated.assumed)
 
 
+def test_stated_lengths_of_conversations_are_means() -> None:
+    """The longest of 200 answers decides when a batch ends, which lengths that are all alike do not show."""
+    talk = mapped(workload="ShareGPT", input_len=213, output_len=218).scenario.requests.lengths
+    assert talk is not None and talk.output.lognormal is not None and talk.output.high == 1024
+    assert any("213 and 218" in text for text in mapped(workload="ShareGPT", input_len=213, output_len=218).assumed)
+    alike = mapped(workload="random", input_len=213, output_len=218).scenario.requests.lengths
+    assert alike is not None and alike.output.fixed == 218
+
+
+def test_a_client_with_a_rate_and_places_keeps_to_both() -> None:
+    online = {"kind": "online_serving", "concurrency": 8}
+    both = mapped(**online, request_rate_per_s=4).scenario.requests.arrivals.closed_loop
+    assert both is not None and (both.clients, both.rate) == (8, 4.0)
+    unpaced = mapped(**online, request_rate_per_s="inf").scenario.requests.arrivals.closed_loop
+    assert unpaced is not None and (unpaced.clients, unpaced.rate) == (8, None)
+    assert "0` or less" in outcome(**online, request_rate_per_s=0).refused
+
+
 def test_batches_of_replicas_are_their_own() -> None:
     two = mapped(num_requests=None, batch_size=4, parallelism={"tp": 2, "dp": 2}, num_accelerators=4)
     assert two.scenario.serving.replicas == 2
@@ -364,6 +382,13 @@ def test_engine_options_are_taken() -> None:
     )
     batching = online.scenario.serving.batching
     assert (batching.policy, batching.token_budget, batching.max_sequences) == ("vllm-v1", 512, 64)
+
+
+@pytest.mark.parametrize("option", ["max-model-len 1024, enforce-eager", "disable-cuda-graph", "--enforce_eager"])
+def test_an_engine_that_captures_nothing_has_no_graphs(option: str) -> None:
+    eager = {"engine": "vLLM", "engine_version": "0.9.1", "precision": {"compute": "bf16"}}
+    assert mapped(**eager, engine_options=option).scenario.stack.graphs is None
+    assert mapped(**eager, engine_options="enforce-eager=false").scenario.stack.graphs is not None
 
 
 # ---- scores --------------------------------------------------------------------------------------------------------
@@ -400,6 +425,13 @@ def test_figures_of_opposite_errors_do_not_cancel() -> None:
             {"kind": "online_serving", "concurrency": 8, "metrics": {"ttft_mean_s": 0.1, "tpot_mean_s": 0.01}},
             "ttft_mean_s and tpot_mean_s",
         ),
+        (
+            {"kind": "online_serving", "concurrency": 8, "metrics": {"ttft_median_s": 0.1, "tpot_median_s": 0.01}},
+            "ttft_median_s and tpot_median_s",
+        ),
+        ({"kind": "online_serving", "concurrency": 8, "metrics": {"e2e_latency_mean_s": 1.0}}, "e2e_latency_mean_s"),
+        ({"kind": "online_serving", "concurrency": 8}, "output_tokens_per_s"),
+        ({"kind": "online_serving", "concurrency": 8, "metrics": {"requests_per_s": 9.0}}, "requests_per_s"),
     ],
 )
 def test_what_is_scored(changes: dict[str, Any], metric: str) -> None:
@@ -409,8 +441,7 @@ def test_what_is_scored(changes: dict[str, Any], metric: str) -> None:
 
 
 def test_a_row_without_its_figure_is_refused() -> None:
-    assert "no latency" in outcome(kind="online_serving", request_rate_per_s=4).refused
-    assert "no rate of output tokens" in outcome(metrics={"ttft_s": 1.0}).refused
+    assert "no latency and no rate" in outcome(metrics={"ttft_s": 1.0}).refused
     assert "no time to the first token" in outcome(kind="first_token_latency", **ONE).refused
 
 
