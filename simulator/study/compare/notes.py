@@ -63,8 +63,9 @@ def _unpriced(results: Sequence[Result]) -> Iterable[str]:
 
 
 def step_tokens(result: Result) -> float:
-    """Tokens of a training step; 0 where it has no figures."""
-    return result.metrics.get("tokens_per_s", 0.0) * result.metrics.get("step_time_s", 0.0)
+    """Tokens of a training step; 0 where it has no figures, or none that is a number."""
+    tokens = result.metrics.get("tokens_per_s", 0.0) * result.metrics.get("step_time_s", 0.0)
+    return tokens if isfinite(tokens) else 0.0
 
 
 def _kinds(pairs: Sequence[tuple[Result, str]], shown: Sequence[str]) -> str:

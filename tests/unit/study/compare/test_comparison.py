@@ -112,6 +112,13 @@ def test_what_is_no_number_is_left_out_of_the_comparison() -> None:
     assert compare([none, served, served]).differences[0].against == served.name
 
 
+@pytest.mark.parametrize("rate", [nan, 1e308])
+def test_steps_of_no_number_of_tokens_are_compared(rate: float) -> None:
+    first = training_result()
+    none = replace(first, metrics=first.metrics | {"tokens_per_s": rate, "step_time_s": rate})
+    assert "steps are of 0 and 786,432 tokens" in compare([none, first]).notes[0]
+
+
 def test_requests_are_explained_by_their_parts() -> None:
     one, other = serving_result(serve(asked())), serving_result(serve(asked(), replicas=1, blocks=900, most=64))
     found = compare([one, other], ["two", "one"])
