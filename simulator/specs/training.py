@@ -534,6 +534,9 @@ class Stack(Spec):
     """Whether, with sequence parallelism, every column-cut matrix of attention and of a dense MLP gathers its own
     input and keeps it, as a plan of DTensors does that names each matrix by itself; else one gather serves those that
     read the same rows, and the backward pass gathers them again (Megatron). Memory counts one copy of them."""
+    rank_order: bool = Field(default=False, exclude_if=lambda order: not order)
+    """Whether what tensor-parallel ranks gather, and what they scatter, is copied out of or into the order of the
+    ranks, as PyTorch's functional collectives do: they work on the first dimension, and sequences are the second."""
     whole_logits: bool = Field(default=False, exclude_if=lambda whole: not whole)
     """Whether every tensor-parallel rank gathers all logits and computes the loss on them, rather than on its part of
     the vocabulary."""

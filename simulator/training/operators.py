@@ -52,6 +52,7 @@ from simulator.training.experts.rows import fills, reordered, weighted_bias
 from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
 from simulator.training.overlap.stepped import STEPS, TRACKED, pipelined, stepped
+from simulator.training.rank_order import in_rank_order
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
 from simulator.training.unit_copies import unit_copies
 
@@ -267,7 +268,7 @@ def _between(job: Job, ops: list[Op], places: Iterable[int]) -> Iterator[Single]
         beside = tuple(runs[c] for c, host in hosts.items() if host == i)
         if isinstance(does, Comm):
             if i in hosts and hosts[i] is None:
-                yield runs[i]
+                yield from in_rank_order(job, runs[i])
             continue
         if isinstance(does, Linear):
             rows = rows_of(job, does)
