@@ -47,14 +47,13 @@ from simulator.specs.model import LayerKind
 from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.context.shards import moved
+from simulator.training.copies import in_rank_order, unit_copies
 from simulator.training.experts.masks import masked
 from simulator.training.experts.rows import fills, reordered, weighted_bias
 from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
 from simulator.training.overlap.stepped import STEPS, TRACKED, pipelined, stepped
-from simulator.training.rank_order import in_rank_order
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
-from simulator.training.unit_copies import unit_copies
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 
