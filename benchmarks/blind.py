@@ -1,17 +1,19 @@
-"""A blind test: rows gathered without a look at what the program gives for them, simulated, the first answers frozen.
+"""Blind tests: rows gathered without a look at what the program gives for them, simulated, the first answers frozen.
 
     python -m benchmarks.blind [--jobs 2]
 
-`workloads/measurements/blind-*.jsonl` hold the rows, of sources that no fit and no other file of rows names. The first
-run writes `benchmarks/blind_first.json`, which is never written again; later runs print its figures and those of now,
-and write both into docs/validation.md. Nothing of the program may be changed for these rows before that: what it does
-not know stays refused.
+`workloads/measurements/blind-*.jsonl` hold the rows of the first test and `blind2-*.jsonl` those of the second, of
+sources that no fit and no other file of rows names. The first run of a test writes `benchmarks/blind_first.json` or
+`blind2_first.json`, which is never written again; later runs print its figures and those of now, and write both into
+docs/validation.md. Nothing of the program may be changed for rows before that: what it does not know stays refused.
+Afterwards they teach as others do, and the next test judges.
 """
 
 import argparse
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,10 @@ from simulator.specs import data_root
 from simulator.study.validate.accuracy import statistics
 from simulator.study.validate.published import KINDS
 
-FIRST = Path(__file__).with_name("blind_first.json")
 FOLDER = data_root() / "workloads" / "measurements"
-FILES = {kind: FOLDER / f"blind-{kind}.jsonl" for kind in ("training", "serving", "network")}
 MODEL = {"training": "architecture", "serving": "architecture", "network": "operation"}
 """What rows of a kind are told apart by, beside device and stack: the model, of collectives the operation."""
 KEYS = ("device", "stack", "model")
-BEGIN, END = "<!-- blind: written by benchmarks/blind.py -->", "<!-- end of blind -->"
 FEWEST = 5
 """Rows from which on a group has a line on the page."""
 HEAD = [
@@ -43,6 +42,31 @@ Answer = Mapping[str, Any]
 holds the published figure (`held`) and its high over low end, less 1 (`width`)."""
 Answers = Mapping[str, Mapping[str, Answer]]
 """By kind and row."""
+
+
+@dataclass(frozen=True)
+class Blind:
+    """A blind test: its name in files and on the page."""
+
+    name: str
+
+    @property
+    def files(self) -> Mapping[str, Path]:
+        """Its rows by kind."""
+        return {kind: FOLDER / f"{self.name}-{kind}.jsonl" for kind in MODEL}
+
+    @property
+    def first(self) -> Path:
+        """What its first run gave."""
+        return Path(__file__).with_name(f"{self.name}_first.json")
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """Between which lines of the page its figures stand."""
+        return f"<!-- {self.name}: written by benchmarks/blind.py -->", f"<!-- end of {self.name} -->"
+
+
+TESTS = (Blind("blind"), Blind("blind2"))
 
 
 def answer(kind: str, outcome: Any) -> Answer:
@@ -68,10 +92,10 @@ def run(files: Mapping[str, Path], jobs: int) -> Mapping[str, Sequence[Any]]:
     return {kind: KINDS[kind].validate(lines, jobs) for kind, lines in there.items()}
 
 
-def ship(outcomes: Mapping[str, Sequence[Any]]) -> None:
+def ship(test: Blind, outcomes: Mapping[str, Sequence[Any]]) -> None:
     """Write the residuals from which intervals of unseen runs are made."""
     for kind in ("training", "serving"):
-        ship_residuals(kind, FILES[kind].name, outcomes[kind], {}, unseen=True)
+        ship_residuals(kind, test.files[kind].name, outcomes[kind], {}, unseen=True)
 
 
 def freeze(found: Answers, path: Path, commit: str) -> None:
@@ -139,21 +163,26 @@ def refusals(rows: Iterable[Answer]) -> list[tuple[str, int]]:
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
+def judge(test: Blind, jobs: int, say: Callable[[str], None]) -> None:
+    """Simulate a test; freeze what the first run gave, or print it before what the rows give now."""
+    outcomes = run(test.files, jobs)
+    now = {kind: {outcome.id: answer(kind, outcome) for outcome in some} for kind, some in outcomes.items()}
+    if not test.first.exists():
+        freeze(now, test.first, _commit())
+    first = json.loads(test.first.read_text())
+    say("\n".join([f"# {test.name}, first: {first['date']}, at {first['commit']}", "", *tables(first["rows"])]))
+    PAGE.write_text(written(PAGE.read_text(), *test.marks, list(section(first, now))))
+    ship(test, outcomes)
+    say("\n".join([f"# {test.name}, now", "", *tables(now)]))
+
+
 def main(say: Callable[[str], None] = print) -> None:
-    """Simulate; freeze what the first run gave, or print it before what the rows give now."""
+    """Judge by all tests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     jobs = parser.parse_args().jobs
-    outcomes = run(FILES, jobs)
-    now = {kind: {outcome.id: answer(kind, outcome) for outcome in some} for kind, some in outcomes.items()}
-    if FIRST.exists():
-        first = json.loads(FIRST.read_text())
-        say("\n".join([f"# First: {first['date']}, at {first['commit']}", "", *tables(first["rows"])]))
-        PAGE.write_text(written(PAGE.read_text(), BEGIN, END, list(section(first, now))))
-    else:
-        freeze(now, FIRST, _commit())
-    ship(outcomes)
-    say("\n".join(["# Now", "", *tables(now)]))
+    for test in TESTS:
+        judge(test, jobs, say)
 
 
 def _commit() -> str:
