@@ -17,7 +17,18 @@ from simulator.specs.tiers.sharding import Sharding
 from simulator.specs.tiers.zeroth_order import ZerothOrder
 
 Precision = Literal[
-    "fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "int8"
+    "fp32",
+    "tf32",
+    "bf16",
+    "fp16",
+    "fp8",
+    "fp8-delayed",
+    "fp8-current",
+    "fp8-rowwise",
+    "fp8-block",
+    "mxfp8",
+    "nvfp4",
+    "int8",
 ]
 Recompute = Literal["none", "selective", "full"]
 Least = Annotated[float, Field(ge=0)]
@@ -340,7 +351,7 @@ class Training(Spec):
     where left out."""
     precision: Precision | None = None
     """Number format of matrix products; the stack's default where left out. Below 16 bits a recipe: `fp8` (which is
-    `fp8-delayed`), `fp8-current`, `fp8-block`, `mxfp8`, `nvfp4`, `int8` (AQT of TPUs)."""
+    `fp8-delayed`), `fp8-current`, `fp8-rowwise` (torchao), `fp8-block`, `mxfp8`, `nvfp4`, `int8` (AQT of TPUs)."""
     quantized_parameters: bool | None = None
     """Whether parameters are kept and gathered in the format of the products, without a copy in 16 bits (Megatron's
     `fp8-param-gather`); where left out the stack's default, and so for matrices that `lora` freezes. Without effect

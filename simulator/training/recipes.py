@@ -8,8 +8,9 @@ with one scale. Scales of blocks lie along the order, so that each order is cast
 Sources: docs.nvidia.com deeplearning transformer-engine, low precision training; arXiv:2412.19437, section 3.3
 (`fp8-block`); OCP MX specification (`mxfp8`); arXiv:2509.25149 (`nvfp4`); google/aqt (`int8`: `config_v3` of
 aqt/jax/v2/config.py as MaxText calls it: all three products, each with both factors cast for itself by scales of rows
-or columns from the tensor, gradients rounded by `jax.random.uniform` in fp32). Left out: the latency of amax histories
-(one reduction a step), random numbers of stochastic rounding of `nvfp4`, which its casts draw as they work.
+or columns from the tensor, gradients rounded by `jax.random.uniform` in fp32); pytorch/ao torchao/float8
+(`fp8-rowwise`: every factor of every product cast from 16 bits along its own dimension). Left out: the latency of amax
+histories (one reduction a step), random numbers of stochastic rounding of `nvfp4`, which its casts draw as they work.
 """
 
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Recipe:
     """Whether frameworks can keep weights in the format alone, and gather them so, without a copy in 16 bits."""
     noise: float = 0.0
     """Bytes of random numbers by which an element of a gradient is rounded, drawn for each order, written and read."""
+    gathered: bool = True
+    """Whether ranks gather rows for products in the format; else in 16 bits, all of which each of them casts."""
     each_use: bool = False
     """Whether weights are cast for each product with rows, and read twice for it, in place of once a step."""
     scales: float = 0.0
@@ -104,6 +107,20 @@ _register(
     fp8=DELAYED,
     fp8_delayed=DELAYED,
     fp8_current=Recipe("fp8", "fp8", 1.0, 1.0, reads=2, kernels=3, amax=True),
+    fp8_rowwise=Recipe(
+        "fp8",
+        "fp8",
+        1.0,
+        1.0,
+        True,
+        reads=3,
+        normed=2,
+        kernels=3,
+        primary=False,
+        gathered=False,
+        each_use=True,
+        needs="fp8",
+    ),
     fp8_block=Recipe("fp8_block", "fp8", 1 + 4 / 128, 1 + 4 / 128**2, blocks=True, needs="fp8"),
     mxfp8=Recipe("fp8", "fp8", 1 + 1 / 32, 1 + 1 / 32, blocks=True, primary=False, scales=1 / 32, needs="fp4"),
     nvfp4=Recipe(

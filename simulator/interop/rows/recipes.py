@@ -92,16 +92,27 @@ overlap is inferred: every recipe with one graph a step that was read has both (
 
 _BRIDGE = re.compile(r"megatron.?bridge", re.IGNORECASE)
 _RELEASE = re.compile(r"\b(2\d)\.(\d\d)(?:\.(\d+))? NeMo container")
+_CARDS = re.compile(r"(?<![a-z])pretrain_performance(?![a-z])")
+CARDS = 2606.01
+"""Release of the recipes of performance that model verification cards run: the cards are verified in containers of
+26.06 (gpt-oss-120b) to 26.08 (deepseek-v3; NVIDIA-NeMo/Megatron-Bridge examples/model_verification_cards)."""
 
 
 def recipe(row: "Row") -> Recipe | None:
     """The recipe of a row of Megatron-Bridge; None for others, and where none is known."""
-    found = _RELEASE.search(row.table or "")
-    if not found or not _BRIDGE.search(row.framework or "") or (row.experts or 0) <= 1:
+    release = _release(row.table or "")
+    if release is None or not _BRIDGE.search(row.framework or "") or (row.experts or 0) <= 1:
         return None
-    release = int(found[1]) * 100 + int(found[2]) + int(found[3] or 0) / 100
     said = f"{row.precision} {row.flags or ''}".lower()
     return next((one for one in RECIPES if one.since <= release <= one.until and _fits(one, row, said)), None)
+
+
+def _release(table: str) -> float | None:
+    """The release that a table of results names, year and month."""
+    found = _RELEASE.search(table)
+    if found is None:
+        return CARDS if _CARDS.search(table) else None
+    return int(found[1]) * 100 + int(found[2]) + int(found[3] or 0) / 100
 
 
 def _fits(one: Recipe, row: "Row", said: str) -> bool:

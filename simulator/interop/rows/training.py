@@ -130,6 +130,8 @@ class Open:
     """Whether recomputation and offloading may make room for a run that does not fit."""
     modules: bool = False
     """Whether it says that parts of layers with experts are recomputed, and not which."""
+    layout: bool = False
+    """Whether it says nothing of how many devices hold a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,8 @@ def _open(row: Row) -> Open:
         least = 2 if schedules.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
     said = names.recomputation(row.recompute)
     parts = said.what == "selective" and not said.modules and (row.experts or 0) > 1
-    return Open(row.micro_batch is None, least, not _states_recompute(row), parts)
+    silent = all(size is None for size in (row.tp, row.pp, row.dp)) and _accumulating(row, []) is None
+    return Open(row.micro_batch is None, least, not _states_recompute(row), parts, silent)
 
 
 def _cluster(row: Row, assumed: list[str]) -> Cluster:

@@ -77,6 +77,7 @@ def _reduced(text: str) -> Reduced | None:
 _RECIPES = (
     (r"\bmx", "mxfp8"),
     (r"block|sub ?channel|\bsc\b|\bds\b", "fp8-block"),
+    (r"\brow ?wise|per row|axis ?wise", "fp8-rowwise"),
     (r"\bcs\b|current|dynamic|torchao", "fp8-current"),
 )
 

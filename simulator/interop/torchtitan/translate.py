@@ -390,7 +390,9 @@ def _numbers(settings: Settings) -> None:
     older = settings.get("float8.enable_float8_linear", "float8.enable_float8") is True
     if eight or older:
         origin = settings.note("model.converters", "float8.enable_float8_linear")
-        draft.put("training.precision", "fp8-current", origin)  # torchao finds the largest values of each tensor anew
+        named = settings.get("quantize.linear.float8.recipe_name", "float8.recipe_name")
+        rows = str(named or "").startswith("rowwise")  # else torchao finds the largest values of each tensor anew
+        draft.put("training.precision", "fp8-rowwise" if rows else "fp8-current", origin)
         return
     word = str(settings.get("training.mixed_precision_param") or "bfloat16")
     formats = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}

@@ -13,6 +13,7 @@ from simulator.interop.rows.training import Draft, Row, draft
 from simulator.interop.rows.training_names import counts_half_square, counts_recomputation
 from simulator.results.result import Result
 from simulator.run.gather import gather
+from simulator.run.measured.fit_layout import choose_layout
 from simulator.run.measured.fit_memory import choose_chunks, choose_micro_batch, choose_modules, made_to_fit
 from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario
@@ -49,6 +50,8 @@ def map_row(row: Row) -> Mapped:
 def _settled(drafted: Draft, assumed: list[str]) -> Scenario:
     """The scenario with what the row leaves open, in the order in which one choice rests on another."""
     scenario, left = drafted.scenario, drafted.open
+    if left.layout:
+        scenario = choose_layout(scenario, left.gives_way, assumed)
     if left.micro_batch:
         scenario = choose_micro_batch(scenario, assumed)
     if left.least_chunks is not None:

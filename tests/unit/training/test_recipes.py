@@ -31,6 +31,7 @@ def cast(found: Job, *kinds: str) -> float:
     [
         ("fp8-delayed", 1.0, 1.0),
         ("fp8-current", 1.0, 1.0),
+        ("fp8-rowwise", 1.0, 1.0),
         ("fp8-block", 1.03125, 1 + 4 / 16384),
         ("mxfp8", 1.03125, 1.03125),
         ("nvfp4", 0.5625, 0.5625),
@@ -160,3 +161,12 @@ def test_a_recipe_beyond_the_device_is_refused(precision: str, on: str) -> None:
     with pytest.raises(InputError, match=f"cannot multiply as `{precision}` asks") as raised:
         job(precision, on)
     assert "bf16" in str(raised.value)
+
+
+def test_scales_of_rows_and_columns_cast_each_factor_of_each_product() -> None:
+    """By hand: 6 + 2 bytes an element of rows that no norm wrote, 4 + 2 of those of norms; weights of 12 h x h are read
+    twice and written in each direction, 4 + 1 bytes. Nothing is gathered in 8 bits."""
+    found = job("fp8-rowwise", "generic-h100")
+    weights = 2 * 12 * found.model.hidden**2 * 5 / (found.tokens * found.model.hidden)
+    assert cast(found) == pytest.approx(8 * (5 + 9) + 6 * 2 + weights)
+    assert not RECIPES.get("fp8-rowwise").gathered

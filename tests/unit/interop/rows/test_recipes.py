@@ -48,6 +48,12 @@ def test_a_recipe_is_that_of_the_release_the_model_and_the_device() -> None:
     }
 
 
+def test_cards_of_performance_run_the_recipes_of_their_time() -> None:
+    found = settings(row(table="items.pretrain_performance.GB300", device="GB300"), [])
+    assert (found["cuda_graphs"], found["overlap_experts"]) == (("all",), True)
+    assert settings(row(table="items.pretrain.GB300", device="GB300"), []) == {}
+
+
 def test_every_entry_says_where_it_was_read() -> None:
     """A commit of seven digits or a pull request or issue of Megatron-Bridge."""
     for one in RECIPES:

@@ -115,3 +115,11 @@ def test_a_dense_model_that_is_known_has_its_norms_of_heads() -> None:
     assert mapped(**shape).scenario.model.head_norms
     assert mapped(**shape).job.stack.fused_head_norms is False
     assert not mapped().scenario.model.head_norms
+
+
+@pytest.mark.parametrize(
+    ("words", "precision"),
+    [("float8 rowwise dynamic (torchao), bf16", "fp8-rowwise"), ("float8 tensorwise dynamic (torchao)", "fp8-current")],
+)
+def test_recipes_of_torchao(words: str, precision: str) -> None:
+    assert names.numbers(words).precision == precision
