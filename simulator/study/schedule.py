@@ -4,6 +4,7 @@ Costs are those of a microbatch on a device; the chunks of a device share them e
 ticks by their common denominator, so that nothing is rounded.
 """
 
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -184,6 +185,11 @@ def make(asked: AskedSchedule) -> Schedule:
             raise (again if isinstance(refused, ChunksError) else refused) from None
 
 
+def _of_options(hint: str) -> str:
+    """A hint of a maker with the option in place of the scenario's key."""
+    return re.sub(r"`vpp: (\d+)`", r"`--chunks \1`", hint)
+
+
 def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chunks: int) -> Schedule:
     _check_stages(asked.costs, ranks, ranks * chunks)
     costs = asked.costs.of_stages(ranks * chunks, Fraction(chunks))
@@ -191,7 +197,11 @@ def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chu
     limit = inf if asked.limit is None else asked.limit
     sizes = Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit, slices=asked.slices, paths=asked.paths)
     sizes = replace(sizes, barrier=asked.barrier)
-    made = maker(sizes)
+    try:
+        made = maker(sizes)
+    except InputError as refused:
+        refused.problems = tuple(replace(one, hint=_of_options(one.hint)) for one in refused.problems)
+        raise
     if asked.paths and made.paths != asked.paths:
         message = f"schedule `{asked.source}` lets no microbatch skip stages"
         raise InputError(Problem(message, hint="`skippipe` does"))
