@@ -16,6 +16,7 @@ from simulator.errors import InfeasibleError, InputError
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs, Floats, Ints, time_schedule
 from simulator.training.schedules.base import SCHEDULES, Pipeline
+from simulator.training.schedules.exhaustive import is_small, shortest
 from simulator.training.schedules.greedy import Rules, arrange
 from simulator.training.schedules.orders import B, F, loop_home, wave_home
 
@@ -114,6 +115,10 @@ def _candidates(pipeline: Pipeline, enough: Callable[[], float]) -> Iterator[Sch
     yield from _named(pipeline)
     for home in homes(pipeline):
         yield from _listed(pipeline, home, enough)
+    if is_small(pipeline):
+        gain = (1 + pipeline.near) ** 2  # by more than what says nothing
+        made = shortest(pipeline, enough() / gain, pipeline.limit * (1 + ROUNDING))
+        yield from [made] if made is not None else []
 
 
 def _listed(pipeline: Pipeline, home: Ints, enough: Callable[[], float]) -> Iterator[Schedule]:
