@@ -3,7 +3,8 @@
     python -m benchmarks.left_out_network DATA [--profile NAME ...] [--write]
 
 DATA is the folder of tables (docs/howto/calibrate.md); the published rows are those that ship. All sources of a profile
-take part in its fit, whatever the shipped figures were fitted on, and are left out one by one; then the rows of each
+take part in its fit, whatever the shipped figures were fitted on (but rows of which nobody can say under which protocol
+they ran), and are left out one by one; then the rows of each
 kind of device; then those of each number of nodes. What a fit begins at, and is held to where it sees nothing, are the
 figures of other profiles (`simulator/calibration/collectives/prior.py`). `--write` puts the tables into
 docs/models/collectives.md.
@@ -23,7 +24,7 @@ from simulator.calibration.collectives.fit import without
 from simulator.calibration.collectives.model import Model
 from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.prior import prior
-from simulator.calibration.collectives.rows import MB, aiconfigurator, vidur, vtrain
+from simulator.calibration.collectives.rows import MB, aiconfigurator, told, vidur, vtrain
 from simulator.specs import data_root
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
@@ -68,7 +69,8 @@ def rows_of_family(data: Path, name: str) -> pd.DataFrame:
     parts = [_shared(shipped[member], name, member) for member in FAMILIES[name] if member in shipped]
     rows = pd.concat([*parts, *(table.assign(profile=name) for table in tables(data, name))], ignore_index=True)
     rows["algorithm"] = rows.algorithm.fillna("auto")
-    rows["ranks"], rows["nodes"], rows["part"] = rows.ranks.astype(int), rows.nodes.astype(int), "fitted"
+    rows["ranks"], rows["nodes"], rows["part"] = rows.ranks.astype(int), rows.nodes.astype(int), "other sources"
+    rows.loc[told(rows), "part"] = "fitted"
     devices = rows.device.str.partition("-")[0].str.upper()
     return rows.assign(
         family=name, device=devices, places=rows.nodes.map("{} nodes".format).replace("1 nodes", "one node")

@@ -12,8 +12,8 @@ from simulator.calibration.collectives.figures import BOUNDS, figures_of, kind_o
 from simulator.calibration.collectives.fit import fit, fitted, without
 from simulator.calibration.collectives.model import Model, predicted
 from simulator.calibration.collectives.own import rows_of_file
-from simulator.calibration.collectives.prior import held, prior
-from simulator.calibration.collectives.rows import MB
+from simulator.calibration.collectives.prior import Prior, held, prior
+from simulator.calibration.collectives.rows import MB, told
 from simulator.calibration.kinds import calibrate
 from simulator.errors import InputError
 from simulator.specs import load_spec
@@ -130,6 +130,26 @@ def test_what_no_row_shows_stays_at_what_other_devices_have() -> None:
     found = fitted(Model(table.assign(seconds=1.3 * table.seconds), PROFILE), before=before)
     assert shifted is None or found["LL.scale_up.latency"] == pytest.approx(shifted, rel=1e-3)
     assert found["Simple.scale_up.efficiency"] < 0.9 * before.values()["Simple.scale_up.efficiency"]
+
+
+def test_a_prior_takes_what_other_networks_measured_before_what_a_library_expects() -> None:
+    """Trees under LL128 between nodes of H100: other cards reach a fifth, NCCL's tables expect nine tenths."""
+    before = prior("nccl-h100", load_spec(CollectiveProfile, "nccl-h100"))
+    assert before.values()["LL128.trees.scale_out.efficiency"] < 0.3
+
+
+def test_figures_far_from_what_is_known_count_by_their_square() -> None:
+    """A row twenty times as slow as before moves an efficiency that is known to 15 % by less than three of these."""
+    table, known = rows().query("size == size.max() and ranks == 8").reset_index(drop=True), held(PROFILE)
+    before = Prior(known.middle, dict.fromkeys(known.spread, 0.15))
+    found = fitted(Model(table.assign(seconds=20 * table.seconds), PROFILE), before=before)
+    moved = np.log([found[path] / known.values()[path] for path in found])
+    assert abs(moved).max() < 3 * 0.15
+
+
+def test_rows_of_which_the_protocol_is_not_known_tell_no_figure() -> None:
+    table = pd.DataFrame({"source": ["vTrain A100", "vTrain A100", "vTrain V100"], "size": [MB, 8 * MB, MB]})
+    assert told(table).tolist() == [False, True, True]
 
 
 def test_a_group_left_out_is_judged_by_the_others() -> None:
