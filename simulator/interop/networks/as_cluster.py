@@ -1,6 +1,7 @@
 """A foreign description of a network as a cluster file that is known to load and to build."""
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -29,11 +30,21 @@ MOST_LETTERS = 1 << 22
 
 
 def told(path: str) -> NetworkFormat | None:
-    """The format of a file by its name; None where it is no network."""
+    """The format of a file by its name, or by a key that no other format has; None where it is no network."""
     place = Path(path)
     if place.suffix == ".xml":
         return "nccl"
-    return "slurm" if place.name in ("topology.conf", "topology.yaml") else None
+    if place.name in ("topology.conf", "topology.yaml"):
+        return "slurm"
+    return "astra-sim" if place.suffix in (".yml", ".yaml") and _counts_npus(place) else None
+
+
+def _counts_npus(place: Path) -> bool:
+    try:
+        with place.open(encoding="utf-8", errors="replace") as file:
+            return any(line.startswith("npus_count") for line in islice(file, 1000))
+    except OSError:
+        return False
 
 
 def cluster_file(path: str, cluster: str, form: NetworkFormat, nodes: int | None = None) -> str:

@@ -1,7 +1,8 @@
 """ASTRA-sim's analytical network YAML: a list of dimensions, the first of which is the node.
 
 `bandwidth` is in GB/s a link, `latency` in ns a hop (a switch takes two). Of three and more dimensions those after the
-first must be switches: levels of a tree. Grammar: astra-sim/astra-network-analytical.
+first must be switches: levels of a tree, whose passages make up what their hops take beyond those below. Grammar:
+astra-sim/astra-network-analytical.
 """
 
 from typing import Any
@@ -32,15 +33,42 @@ def read(text: str, name: str, cluster: Cluster) -> Read:
     hops = 2 if kind == "switch" else 1
     scale_up: dict[str, Any] = {"kind": _INSIDE[kind] if devices > 1 else "none"}
     if devices > 1:
-        scale_up |= {"bandwidth": _rate(each * rate, name), "latency": figure(f"{hops * delay:.12g} ns", name)}
+        scale_up |= {"bandwidth": _rate(each * rate, name), "latency": _ns(hops * delay, name)}
     node: dict[str, Any] = {"name": f"{devices} NPUs of {name}", "devices": devices, "scale_up": scale_up}
     keys: dict[str, Any] = {"node": node, "nodes": 1}
+    assumed = ["the accelerator and the collective library are those of the cluster that was named"]
     if len(dimensions) > 1:
         keys["nodes"] = _product(size for _, size, _, _ in dimensions[1:])
         card = {"count": devices, "bandwidth": _rate(dimensions[1][2], name)}
-        node["nics"] = card | {"latency": figure(f"{2 * dimensions[1][3]:.12g} ns", name)}
+        node["nics"] = card | {"latency": _ns(_card_ns(*dimensions[1]), name)}
         keys["network"] = _network(dimensions[1:], name, devices)
-    return Read(keys, ["the accelerator and the collective library are those of the cluster that was named"])
+        assumed += _quicker_above(dimensions[1:])
+    return Read(keys, assumed)
+
+
+def _card_ns(kind: str, size: int, _: float, delay: float) -> float:
+    """What cards add to a way: two hops through a switch, one on a direct cable; of a ring its cables have it."""
+    return 0.0 if _is_ring(kind, size) else delay * (2 if kind == "switch" else 1)
+
+
+def _is_ring(kind: str, size: int) -> bool:
+    """Whether a way may take several hops; a ring of two is a cable."""
+    return kind == "ring" and size > 2
+
+
+def _passages(dimensions: list[tuple[str, int, float, float]]) -> list[float]:
+    """Nanoseconds of a passage through the switches of each level, negative where hops are quicker than the way there:
+    a way that turns in one passes it once and those below twice, but for the lowest, whose hops are the cards'."""
+    found = [0.0]
+    for *_, delay in dimensions[1:]:
+        found.append(2 * (delay - dimensions[0][3]) - 2 * sum(max(0.0, passage) for passage in found))
+    return found
+
+
+def _quicker_above(dimensions: list[tuple[str, int, float, float]]) -> list[str]:
+    """What is said of levels whose hops would take less than the way up to them does."""
+    places = [place for place, passage in enumerate(_passages(dimensions), 1) if passage < 0]
+    return [f"hops of dimension-{place} are no quicker than the way through those below" for place in places]
 
 
 def _dimension(place: int, name: str, kind: Any, size: Any, rate: Any, delay: Any) -> tuple[str, int, float, float]:
@@ -56,26 +84,32 @@ def _dimension(place: int, name: str, kind: Any, size: Any, rate: Any, delay: An
 
 
 def _network(dimensions: list[tuple[str, int, float, float]], name: str, cards: int) -> dict[str, Any]:
-    kind, size, rate, _ = dimensions[0]
+    kind, size, rate, delay = dimensions[0]
     if len(dimensions) == 1 and kind == "fullyconnected":
         # A link of each card to its like in each other node: as many cables between their switches as there are cards.
         return {"kind": "full-mesh", "shape": [size], "bandwidth": _rate(rate * cards, name)}
-    if len(dimensions) == 1 and kind == "ring" and size > 2:
-        ends = [{"between": [f"s{i}", f"s{(i + 1) % size}"], "bandwidth": f"{rate * cards} GB/s"} for i in range(size)]
+    if len(dimensions) == 1 and _is_ring(kind, size):
+        cable = {"bandwidth": f"{rate * cards} GB/s", "latency": f"{delay:.12g} ns"}
+        ends = [{"between": [f"s{i}", f"s{(i + 1) % size}"]} | cable for i in range(size)]
         return {"kind": "graph", "hosts": [{"switches": [f"s{i}"]} for i in range(size)], "cables": ends}
-    levels, below = [], 1
+    levels, below, passages = [], 1, _passages(dimensions)
     for place, (word, count, up, _) in enumerate(dimensions, 1):
         if word != "switch" and not (len(dimensions) == 1 and size == 2):
             message = f"`{word}` above the first dimension is not modelled beside other dimensions"
             raise InputError(Problem(message, name, path=f"topology[{place}]", hint="write Switch"))
         below *= count
         above = dimensions[place][2] if place < len(dimensions) else up
-        levels.append({"name": f"dimension-{place}", "nodes": below, "oversubscription": max(1.0, up / above)})
+        level = {"name": f"dimension-{place}", "nodes": below, "oversubscription": max(1.0, up / above)}
+        levels.append(level | {"latency": _ns(max(0.0, passages[place - 1]), name)})
     return {"kind": "tree", "levels": levels}
 
 
 def _rate(rate: float, name: str) -> dict[str, str]:
     return figure(f"{rate:.12g} GB/s", name)
+
+
+def _ns(delay: float, name: str) -> dict[str, str]:
+    return figure(f"{delay:.12g} ns", name)
 
 
 def _product(sizes: Any) -> int:

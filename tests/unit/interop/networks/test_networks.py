@@ -125,6 +125,37 @@ def test_astra_sim_dimensions(
         assert cluster.network.levels[0].oversubscription == 2
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "ways"),
+    [
+        (("Ring, Switch", "8, 4", "400, 50", "500, 1500"), {(0, 1): 500, (0, 4): 2000, (0, 8): 3000}),
+        (("Switch, FullyConnected", "8, 4", "450, 50", "500, 700"), {(0, 5): 1000, (0, 24): 700}),
+        (
+            ("FullyConnected, Ring", "4, 6", "100, 25", "500, 700"),
+            {(0, 3): 500, (0, 4): 700, (1, 13): 2100, (0, 20): 700},
+        ),
+        (("Switch, Ring", "4, 2", "100, 25", "500, 700"), {(0, 3): 1000, (0, 4): 700}),
+        (("Switch, Switch, Switch", "2, 2, 2", "9, 8, 7", "500, 700, 900"), {(0, 1): 1000, (0, 2): 1400, (0, 4): 1800}),
+        (
+            ("Switch, Switch, Switch, Switch", "2, 2, 2, 2", "9, 8, 7, 6", "500, 700, 900, 1300"),
+            {(0, 2): 1400, (0, 4): 1800, (0, 8): 2600},
+        ),
+    ],
+)
+def test_astra_sim_counts_hops(tmp_path: Path, dimensions: tuple[str, ...], ways: dict[tuple[int, int], float]) -> None:
+    """Its analytical backend: a switch two hops, a cable one, a ring the shorter way; the format shows in the file."""
+    _, machine = made(tmp_path, "net.yml", ASTRA.format(*dimensions))
+    for (one, other), nanoseconds in ways.items():
+        wire = machine.latency[list(machine.route(one, other))].sum()
+        assert wire == pytest.approx(nanoseconds * 1e-9), (one, other)
+
+
+def test_a_level_of_astra_sim_that_is_quicker_than_the_way_to_it_is_said(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "net.yml").write_text(ASTRA.format("Switch, Switch, Switch", "2, 2, 2", "9, 8, 7", "500, 700, 600"))
+    assert main(["import", str(tmp_path / "net.yml"), "--cluster", "dgx-h100"]) == 0
+    assert "assumed: hops of dimension-2 are no quicker than the way through those below" in capsys.readouterr().out
+
+
 BAD = {
     "xml that is malformed": ("t.xml", "<system><cpu>", (), "t.xml:1:14: is malformed XML"),
     "xml with entities": (
