@@ -445,6 +445,24 @@ def test_a_row_without_its_figure_is_refused() -> None:
     assert "no time to the first token" in outcome(kind="first_token_latency", **ONE).refused
 
 
+def test_a_short_prompt_under_sglang_waits_for_the_host_that_launches_its_kernels() -> None:
+    """It depends on the layers and not on the prompt: 0.18 to 0.20 s from 128 to 4,096 tokens of DeepSeek-R1 on two
+    nodes (tt-inference-server issue 356), 0.03 s of Qwen3-8B (GPUStack performance lab)."""
+    alone = {
+        "engine": "SGLang",
+        "engine_version": "0.5",
+        "kind": "first_token_latency",
+        "metrics": {"ttft_s": 0.1},
+    } | ONE
+    deep = {"model": "DeepSeek-R1", "num_accelerators": 8, "parallelism": {"tp": 8}, "precision": {"weights": "fp8"}}
+    deep |= {"accelerator": "NVIDIA H200 141GB"}
+    long, short = (outcome(**alone | deep, input_len=length).predicted for length in (1024, 128))
+    small = outcome(**alone, model="Qwen3-8B", precision={"weights": "bf16"}, input_len=128).predicted
+    assert short is not None and long is not None and small is not None
+    assert 0.1 < short < long < 1.2 * short
+    assert small < 0.05
+
+
 def test_a_static_batch_takes_its_prefill_too() -> None:
     one = outcome(kind="static_batch_throughput", batch_size=16)
     longer = outcome(kind="static_batch_throughput", batch_size=16, input_len=4096)
