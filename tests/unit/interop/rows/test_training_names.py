@@ -421,6 +421,8 @@ def test_under_a_general_framework_the_sharding_decides() -> None:
     assert stack_of("PyTorch 2.4", "none") == "pytorch-ddp"
     assert stack_of("Hugging Face Transformers", "none") == "transformers"
     assert stack_of("LLaMA-Factory (DeepSpeed)", "DeepSpeed ZeRO") == "transformers-deepspeed"
+    assert stack_of("Hugging Face TRL, FSDP2", "FSDP2") == "transformers-fsdp"
+    assert stack_of("Accelerate (FSDP)", "FSDP full shard") == "transformers-fsdp"
 
 
 def test_later_chips_do_not_run_the_megatron_of_2021() -> None:
