@@ -254,8 +254,6 @@ def _activations(precision: dict[str, Any], stack_of: str, plain: str, words: An
         return (
             "fp8" if stack_of.startswith("tensorrt-llm") and "fp4" in str(precision.get("compute")).lower() else plain
         )
-    if str(words).lower().startswith("mxfp4"):
-        return plain
     weights, _ = _known(words)
     return plain if stack_of in GGUF and weights not in ("fp32", "fp16", "bf16") else None
 

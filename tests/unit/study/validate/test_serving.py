@@ -384,6 +384,20 @@ def test_engine_options_are_taken() -> None:
     assert (batching.policy, batching.token_budget, batching.max_sequences) == ("vllm-v1", 512, 64)
 
 
+def test_mxfp4_of_quark_multiplies_in_four_bits_and_that_of_gpt_oss_does_not() -> None:
+    """Quark's checkpoints quantise both factors on MI355X (rocm.blogs.amd.com, mxfp4-mxfp6-quantization)."""
+    amd = {
+        "engine": "vLLM",
+        "engine_version": "0.11",
+        "accelerator": "AMD MI355X 288GB",
+        "precision": {"weights": "mxfp4"},
+    }
+    dense = mapped(**amd, model="Llama-3.1-8B").scenario.serving.precision
+    assert (dense.weights, dense.activations) == ("fp4", None)
+    own = mapped(**amd, model="GPT-OSS-20B").scenario.serving.precision
+    assert own.experts == "fp4" and own.expert_activations == "fp16"
+
+
 @pytest.mark.parametrize("option", ["max-model-len 1024, enforce-eager", "disable-cuda-graph", "--enforce_eager"])
 def test_an_engine_that_captures_nothing_has_no_graphs(option: str) -> None:
     eager = {"engine": "vLLM", "engine_version": "0.9.1", "precision": {"compute": "bf16"}}
