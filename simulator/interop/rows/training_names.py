@@ -563,7 +563,7 @@ _HOSTS = re.compile(
 def family(framework: str | None, shard: str | None = None) -> Named | None:
     """The stack that a framework's name belongs to; None where none does."""
     if framework and shard and _HOSTS.search(plain(framework)) and family(framework) is None:
-        return family("ddp" if sharding(shard).zero == 0 else shard)
+        return family("ddp" if sharding(shard).zero == 0 else f"{framework} {shard}")
     text = re.sub(r"([a-z])\.(?=\s|$)", r"\1", plain(framework or "").replace("megatron lm core", "megatron core"))
     stacks = vocabulary().training.stacks
     return next((known for known in stacks if re.search(rf"(?<!\w)({known.words})(?!\w)", text)), None)

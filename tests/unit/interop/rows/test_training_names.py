@@ -417,7 +417,9 @@ def test_adapters_of_nemo_see_packed_samples() -> None:
 
 def test_under_a_general_framework_the_sharding_decides() -> None:
     assert stack_of("PyTorch 2.4", "FSDP full shard") == "fsdp"
-    assert stack_of("Hugging Face Accelerate", "zero3 (DeepSpeed)") == "deepspeed"
+    assert stack_of("Hugging Face Accelerate", "zero3 (DeepSpeed)") == "transformers-deepspeed"
+    assert stack_of("Accelerate", "FSDP full shard") == "transformers-fsdp"
+    assert (stack_of("Accelerate", "HSDP"), stack_of("PyTorch", "full shard")) == ("transformers-fsdp", "fsdp")
     assert stack_of("PyTorch 2.4", "none") == "pytorch-ddp"
     assert stack_of("Hugging Face Transformers", "none") == "transformers"
     assert stack_of("LLaMA-Factory (DeepSpeed)", "DeepSpeed ZeRO") == "transformers-deepspeed"
