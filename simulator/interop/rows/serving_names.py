@@ -165,11 +165,16 @@ def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accel
     return "vllm-v0-blocks-rocm" if (card(accelerator)[0] or "").startswith("mi") else "vllm-v0-blocks"
 
 
-def served(stack_of: str, kind: str, version: str | None) -> str:
-    """The stack of an engine behind its own server, or as workers of a pool, by that of its runs without one."""
+def served(stack_of: str, kind: str, version: str | None, model_name: str) -> str:
+    """The stack of an engine behind its own server, or as workers of a pool, by that of its runs without one.
+
+    TensorRT-LLM's server runs the PyTorch flow by default from 1.0 on, and DeepSeek's models before that too: their
+    folder (examples/models/core/deepseek_v3) has no conversion to engines.
+    """
     alone = kind == "online_serving"
     if stack_of == "tensorrt-llm-pytorch":
-        return "tensorrt-llm-serve" if alone and (version or "").startswith("1.") else "tensorrt-llm"
+        flow = (version or "").startswith("1.") or DEEPSEEK.search(model_name)
+        return "tensorrt-llm-serve" if alone and flow else "tensorrt-llm"
     return "vllm-serve" if alone and stack_of == "vllm" else stack_of
 
 
@@ -242,6 +247,8 @@ def formats(
 BLOCKS = re.compile(r"deepseek-(v3|r1)(?!-distill)|qwen3-", re.I)
 """Models that are published in fp8 with a scale for each 128 x 128 weights (`weight_block_size` in config.json of
 deepseek-ai/DeepSeek-R1 and of Qwen/Qwen3-30B-A3B-FP8)."""
+DEEPSEEK = re.compile(r"deepseek-(v3|r1)(?!-distill)", re.I)
+"""Models of that shape."""
 OWN_MXFP4 = re.compile(r"gpt-?oss", re.I)
 """Models that are published in MXFP4 (openai/gpt-oss-120b config.json, `quantization_config`)."""
 

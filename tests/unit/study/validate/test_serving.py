@@ -398,6 +398,13 @@ def test_mxfp4_of_quark_multiplies_in_four_bits_and_that_of_gpt_oss_does_not() -
     assert own.experts == "fp4" and own.expert_activations == "fp16"
 
 
+def test_deepseek_behind_tensorrt_llm_runs_its_pytorch_flow_before_it_was_the_default() -> None:
+    online = {"kind": "online_serving", "concurrency": 4, "engine_version": "0.21.0rc2"}
+    deep = {"model": "DeepSeek-R1", "num_accelerators": 8, "parallelism": {"tp": 8}, "precision": {"weights": "fp8"}}
+    assert mapped(**online | deep).stack == "tensorrt-llm-serve"
+    assert mapped(**online).stack == "tensorrt-llm"
+
+
 @pytest.mark.parametrize("option", ["max-model-len 1024, enforce-eager", "disable-cuda-graph", "--enforce_eager"])
 def test_an_engine_that_captures_nothing_has_no_graphs(option: str) -> None:
     eager = {"engine": "vLLM", "engine_version": "0.9.1", "precision": {"compute": "bf16"}}
