@@ -126,6 +126,14 @@ def test_a_host_that_issues_for_all_devices_or_through_pytorch_shows() -> None:
     assert mapped().harness is None
 
 
+def test_sixteen_v100_a_node_are_a_dgx_2() -> None:
+    """256 of them on 16 nodes had no place on nodes of eight."""
+    inside = {"intra": "NVLink2 + NVSwitch (DGX-2, 16 a node)"}
+    found = mapped(accelerator_id="v100-sxm-32gb", interconnect=inside, num_ranks=256, num_nodes=16)
+    assert found.cluster == "dgx-2" and predicted(found, load_spec(CollectiveProfile, "nccl-v100")) > 0
+    assert mapped(accelerator_id="v100-sxm-32gb", num_ranks=8, num_nodes=1).cluster == "dgx-1-v100"
+
+
 def test_machines_follow_the_words_of_what_joins_them() -> None:
     assert mapped(interconnect={"inter": "EFAv2 32x100 Gb/s per node"}).cluster == "efa-p5"
     assert mapped(accelerator_id="gb200", num_ranks=72, num_nodes=18).nodes == 1
