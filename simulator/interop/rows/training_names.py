@@ -440,6 +440,8 @@ def accumulated(*texts: str | None) -> int | None:
     return int(said[3]) if said else None
 
 
+_MEANT = r"(?<!\w)(?<!no )(?<!not )(?<!without )(?<!instead of )"
+"""Before words that say what is, and not what is not."""
 _CONTEXTS = (
     (r"zigzag(?! free)", "zigzag"),
     (r"striped", "striped"),
@@ -453,7 +455,7 @@ _CONTEXTS = (
 def context(*texts: str | None) -> str | None:
     """The kind of context parallelism that the words of a row name; None where they name none."""
     said = " ; ".join(plain(text or "") for text in texts)
-    return next((kind for words, kind in _CONTEXTS if re.search(rf"(?<!\w)({words})(?!\w)", said)), None)
+    return next((kind for words, kind in _CONTEXTS if re.search(rf"{_MEANT}({words})(?!\w)", said)), None)
 
 
 _GRAPHED = re.compile(r"(?<!no )(?<!without )(?<!\w)cuda ?graphs?( scopes?)? ?(?:of|over|for|on|=) ?(.*)")
@@ -480,7 +482,7 @@ _KERNELS = (
 def attention_kernel(*texts: str | None) -> str | None:
     """The generation of the fused kernel of attention that the words of a row name; None where they name none."""
     said = " ; ".join(plain(text or "") for text in texts)
-    return next((kind for words, kind in _KERNELS if re.search(rf"(?<!\w)({words})(?!\w)", said)), None)
+    return next((kind for words, kind in _KERNELS if re.search(rf"{_MEANT}({words})(?!\w)", said)), None)
 
 
 _CHECKPOINTED = re.compile(r"(?<!\w)(metaseq|fairseq)(?!\w)")

@@ -50,6 +50,7 @@ def mapped(**changes: Any) -> Mapped:
         ("all-gather CP", "all-gather"),
         ("dist_flash_attn", "lightseq"),
         ("bf16 all-gather", None),
+        ("all-gather CP instead of ring attention, no Ulysses", "all-gather"),
         (None, None),
     ],
 )
@@ -66,7 +67,12 @@ def test_a_row_cuts_sequences_as_it_says() -> None:
 
 @pytest.mark.parametrize(
     ("words", "kernel"),
-    [("SDPA with cuDNN", "cudnn"), ("flash attention 2", "fa2"), ("FlashAttention-3", "fa3"), ("fused", "fa1")],
+    [
+        ("SDPA with cuDNN", "cudnn"),
+        ("flash attention 2", "fa2"),
+        ("FlashAttention-3", "fa3"),
+        ("no FlashAttention-2", "fa1"),
+    ],
 )
 def test_the_kernel_of_attention_is_the_one_that_is_named(words: str, kernel: str) -> None:
     assert mapped(flags=words).scenario.stack.attention_kernel == kernel
