@@ -194,6 +194,8 @@ ROUNDS = 10
 """Requests of a closed loop for each one in flight, where a row does not say."""
 EAGER = re.compile(r"(enforce[-_]eager|disable[-_]cuda[-_]graph)(?!=false)", re.I)
 """Options of vLLM and of SGLang that launch every kernel of an iteration by itself."""
+BURST = "1e6 /s"
+"""Rate of a client that sends all requests at once, which pass the front end of the engine one after the other."""
 AXES = {
     "tensor_parallel": "tp",
     "tensor_parallel_size": "tp",
@@ -498,8 +500,10 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
 
 def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     unpaced = row.request_rate_per_s in (None, "inf")
-    if row.kind not in ONLINE or (row.request_rate_per_s == "inf" and row.concurrency is None):
+    if row.kind not in ONLINE:
         return Arrivals(at_once=True)
+    if row.request_rate_per_s == "inf" and row.concurrency is None:
+        return Arrivals(constant=BURST)  # type: ignore[arg-type]
     if row.concurrency is not None:
         paced = None if unpaced else f"{_rate(row)} /s"
         return Arrivals(closed_loop=ClosedLoop(clients=row.concurrency, rate=paced))  # type: ignore[arg-type]

@@ -405,6 +405,14 @@ def test_deepseek_behind_tensorrt_llm_runs_its_pytorch_flow_before_it_was_the_de
     assert mapped(**online).stack == "tensorrt-llm"
 
 
+def test_requests_of_a_client_that_sends_all_at_once_pass_the_front_end() -> None:
+    """Through a server they reach the engine one after the other, in 6 ms each, where a batch offline is there."""
+    online = {"engine": "vLLM", "engine_version": "0.11", "kind": "online_serving", "num_requests": 400}
+    online |= {"input_len": 16, "output_len": 2, "metrics": {"ttft_mean_s": 1.0}, "precision": {"weights": "bf16"}}
+    found = outcome(**online, request_rate_per_s="inf").predicted
+    assert found is not None and found > 200 * 6e-3
+
+
 @pytest.mark.parametrize("option", ["max-model-len 1024, enforce-eager", "disable-cuda-graph", "--enforce_eager"])
 def test_an_engine_that_captures_nothing_has_no_graphs(option: str) -> None:
     eager = {"engine": "vLLM", "engine_version": "0.9.1", "precision": {"compute": "bf16"}}
