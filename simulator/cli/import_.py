@@ -7,7 +7,7 @@ of Hugging Face becomes a scenario that serves the model. A ds_config.json of De
 as they are typed, become one that serves as they say.
 
 A description of a network becomes a cluster file on the nodes of --cluster: NCCL's topology XML, Slurm's topology.conf
-or topology.yaml, a networkx graph as JSON (--format networkx), ASTRA-sim's network YAML (--format astra-sim).
+or topology.yaml, a networkx graph as JSON (--format networkx), ASTRA-sim's network YAML.
 """
 
 from argparse import ArgumentParser, Namespace
