@@ -27,6 +27,7 @@ from simulator.specs import data_root
 from simulator.study.validate.accuracy import statistics
 from simulator.study.validate.published import KINDS
 
+ANSWERS = Path(__file__).parent
 FOLDER = data_root() / "workloads" / "measurements"
 MODEL = {"training": "architecture", "serving": "architecture", "network": "operation"}
 """What rows of a kind are told apart by, beside device and stack: the model, of collectives the operation."""
@@ -58,7 +59,7 @@ class Blind:
     @property
     def first(self) -> Path:
         """What its first run gave."""
-        return Path(__file__).with_name(f"{self.name}_first.json")
+        return ANSWERS / f"{self.name}_first.json"
 
     @property
     def marks(self) -> tuple[str, str]:
