@@ -391,17 +391,17 @@ def _rows_each(job: Job, product: Linear) -> int:
 
 def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     """The product that a collective runs beside, where the stack overlaps them: the weights' gradient that need not
-    wait for it, else the layer's product that it feeds, else the one that it follows."""
+    wait for it, else the product that it feeds (scatters feed none), or follows (gathers wait for its results)."""
     own, how = ops[i].does, job.beside_products
     if not isinstance(own, Comm) or own.axis != TP:
         return None
     after = ops[i + 1].does if i + 1 < len(ops) else None
-    before = ops[i - 1].does if i else None
+    before = ops[i - 1].does if i and own.operation != GATHER else None
     if how == TRACKED and isinstance(before, Linear) and before.format == LAYER and own.operation == SCATTER:
         return i - 1
     if isinstance(after, WeightGradient):
         return i + 1 if how != "none" else None
-    product, at = (after, i + 1) if isinstance(after, Linear) else (before, i - 1)
+    product, at = (after, i + 1) if isinstance(after, Linear) and own.operation != SCATTER else (before, i - 1)
     overlaps = isinstance(product, Linear) and product.format == LAYER and how in ("all", STEPS)
     return at if overlaps else None
 

@@ -8,6 +8,7 @@ import pytest
 
 from simulator.cost.device import compile_device
 from simulator.errors import InputError
+from simulator.model.blocks import predicting
 from simulator.program.content import Comm
 from simulator.program.piece import FREE, Piece, Takes
 from simulator.training import operators
@@ -16,7 +17,7 @@ from simulator.training.job import Job
 from simulator.training.memory import all_chunks
 from simulator.training.overlap.ladder import blocks
 from simulator.training.pass_costs import ChunkPasses, LayerPasses, PassCosts, chunk_passes
-from simulator.training.step import Chunks, Kernel
+from simulator.training.step import Chunks, Collective, Kernel
 from tests import jobs
 
 TP = 4
@@ -72,6 +73,16 @@ def test_in_steps_what_is_longer_decides() -> None:
     assert lasts(passes(found, only("shift", min(parts))).forward) == alone
     long = 10 * max(parts)
     assert lasts(passes(found, only("shift", long)).forward) == alone + sum((TP - 1) * (long - p) for p in parts)
+
+
+@pytest.mark.parametrize("how", ["all", "steps", "tracked"])
+def test_what_is_gathered_of_results_waits_for_their_product(how: str) -> None:
+    """A module that predicts a token further joins its rows by a product between two gathers: both would have been
+    beside it, and steps of two collectives are none."""
+    found = job(overlap_tensor=how)
+    *_, product, last = operators.steps(found, predicting.joined(found.model, found.cut))
+    assert isinstance(product, Chunks if how == "steps" else Kernel)
+    assert isinstance(last, Collective) and last.name == "gather columns"
 
 
 def test_products_over_user_buffers_are_scattered_in_parts() -> None:
