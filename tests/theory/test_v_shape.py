@@ -1,7 +1,9 @@
 """Bubbles and activations of schedules in a V, against their papers: arXiv:2401.10241 section 6, arXiv:2405.15362."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from simulator.program.timing import Costs, least_makespan, time_schedule
@@ -47,6 +49,14 @@ def test_of_any_number_of_microbatches(ranks: int, maker: Maker, most: Callable[
         timing = time_schedule(maker(Pipeline(ranks, 2, microbatches)), Costs.equal(2 * ranks))
         assert timing.peak.max() <= 2 * most(ranks)
         assert timing.idle.max() <= 4 * ranks - 1
+
+
+@pytest.mark.parametrize("ranks", [4, 5, 8, 14])
+def test_the_last_stage_of_v_min_keeps_one_microbatch(ranks: int) -> None:
+    """Logits and their gradient, as much as 100 chunks, of one microbatch from F to W."""
+    kept = np.array([1.0] * (2 * ranks - 1) + [100])
+    costs = replace(Costs.equal(2 * ranks), kept=kept, kept_for_weights=kept)
+    assert 100 < time_schedule(v_min(Pipeline(ranks, 2, 4 * ranks)), costs).peak.max() < 200
 
 
 @pytest.mark.parametrize("ranks", [4, 8, 9, 16])

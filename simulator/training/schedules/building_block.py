@@ -77,7 +77,7 @@ def _pull(rows: list[Slots], begin: int, end: int, limit: int) -> None:
     inside = sorted((slot, rank) for rank, row in enumerate(rows) for slot in row if begin <= slot < end)
     for slot, rank in inside:
         one = rows[rank].pop(slot)
-        early = max((at[before] + 1 for before in _before(one, last)), default=0)
+        early = _early(one, at, last)
         for free in (free for free in range(max(early, floor), slot + 1) if free not in rows[rank]):
             at[one], rows[rank][free] = free, one
             levels_then = _levels(rows[rank], range(floor, slot), *levels[rank])
@@ -100,13 +100,18 @@ def _levels(row: Slots, slots: range, kept: int = 0, owed: int = 0) -> Iterator[
         yield kept, owed
 
 
-def _before(one: Pass, last: int) -> list[Pass]:
-    """What a pass takes, and the pass of the microbatch before it."""
+def _early(one: Pass, at: dict[Pass, int], last: int) -> int:
+    """First slot after what a pass takes and after the microbatch before it. The last stage, which may keep logits,
+    leaves room for I and W before its next F."""
     kind, stage, number = one
-    turn = [(kind, stage, number - 1)] if number else []
-    if kind == F:
-        return [*turn, (F, stage - 1, number)] if stage else turn
-    return [*turn, (I, stage + 1, number) if stage < last else (F, stage, number)]
+    after = [0]
+    if number:
+        after.append(at[I, last, number - 1] + 2 if kind == F and stage == last else at[kind, stage, number - 1] + 1)
+    if kind == I:
+        after.append(at[(I, stage + 1, number) if stage < last else (F, stage, number)] + 1)
+    elif stage:
+        after.append(at[F, stage - 1, number] + 1)
+    return max(after)
 
 
 def _with_weights(row: Slots) -> list[Pass]:

@@ -61,11 +61,15 @@ class _Row:
 @SCHEDULES.add("v-half")
 def v_half(pipeline: Pipeline) -> Schedule:
     """(p + 2) // 2 microbatches a rank: two slots a rank down the V and one up; for even p the last stage waits three
-    between F and I, or ranks would meet in a slot. Where passes differ a list scheduler may be shorter."""
+    between F and I, or ranks would meet in a slot. A list scheduler is shorter for some costs, or keeps less."""
     two_chunks(pipeline, "v-half")
     block = Block(down=2, up=1, turn=1 if pipeline.ranks % 2 else 4, limit=2 * ((pipeline.ranks + 2) // 2))
     orders = (repeat(pipeline, block), _listed(pipeline, block.limit))
-    return min(orders, key=lambda order: time_schedule(order, pipeline.known_costs).makespan)
+    timings = [time_schedule(order, pipeline.known_costs) for order in orders]
+    fitting = [timing for timing in timings if timing.peak.max() <= pipeline.limit] or timings
+    near = min(timing.makespan for timing in fitting) * (1 + pipeline.near)
+    frugal = min((timing for timing in fitting if timing.makespan <= near), key=lambda timing: float(timing.peak.max()))
+    return frugal.schedule
 
 
 def _listed(pipeline: Pipeline, most: int) -> Schedule:

@@ -1,7 +1,9 @@
 """Schedules in a V: sound for all sizes, with the chunks where they belong."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simulator.errors import InputError
@@ -20,8 +22,8 @@ def test_zb_v_of_one_microbatch() -> None:
 
 def test_v_min_of_two_ranks() -> None:
     assert lines(v_min(Pipeline(2, 2, 2))) == [
-        "0F0 0F1 3F0 3I0 3F1 3I1 0I0 3W0 0I1 3W1 0W0 0W1",
-        "1F0 2F0 1F1 2F1 2I0 1I0 2I1 1I1 2W0 1W0 2W1 1W1",
+        "0F0 0F1 3F0 3I0 3W0 3F1 0I0 3I1 0W0 3W1 0I1 0W1",
+        "1F0 2F0 1F1 2F1 2I0 1I0 2W0 1W0 2I1 1I1 2W1 1W1",
     ]
 
 
@@ -47,6 +49,20 @@ def test_v_half_sees_costs() -> None:
     ticks = Costs.equal(8, 2, 3, 1)
     seen, unseen = (v_half(Pipeline(4, 2, 16, costs=costs)) for costs in (ticks, None))
     assert time_schedule(seen, ticks).makespan < time_schedule(unseen, ticks).makespan
+
+
+def test_v_half_keeps_less_where_that_fits_alone_or_takes_about_as_long() -> None:
+    """Where the last stage keeps twice as much (logits) the building block is 1.5 % shorter and keeps one unit more."""
+    kept = np.array([1, 1, 1, 1, 1, 1, 1, 2.0])
+    ticks = replace(Costs.equal(8, 3, 4, 2), kept=kept, kept_for_weights=kept)
+    asked = Pipeline(4, 2, 32, costs=ticks)
+    for pipeline, makespan, peak in (
+        (asked, 605, 8),
+        (replace(asked, near=0.02), 614, 7),
+        (replace(asked, limit=7), 614, 7),
+    ):
+        timing = time_schedule(v_half(pipeline), ticks)
+        assert (timing.makespan, timing.peak.max()) == (makespan, peak)
 
 
 @pytest.mark.parametrize("maker", MAKERS)
