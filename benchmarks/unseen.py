@@ -26,8 +26,8 @@ def groups(outcomes: Sequence[Any], held_out: Mapping[str, Mapping[str, float]])
     seen = {o.id: o.error for o in outcomes if o.error is not None}
     table = [
         "Rows of the fits that were left out together, by what they have in common: errors under the shipped numbers,",
-        "and with the efficiency of their stack fitted on the others. Where fewer than four rows of a stack are left,",
-        "the medians of the other stacks' numbers stand in: so it is for stacks that are left out.",
+        "and with those of their stack fitted on the others, held to those of other stacks where they do not tell.",
+        "Where fewer than four rows of a stack are left, that expectation stands in: so it is for stacks left out.",
         "",
         "| | rows | mean | signed | mean, left out | signed, left out |",
         "| --- | --- | --- | --- | --- | --- |",
