@@ -95,7 +95,8 @@ LENGTHS = (
     (r"azure.*conversation", "azure-conversation"),
     (r"splitwise", "splitwise"),
     (r"lmsys", "lmsys-chat"),
-    (r"sharegpt", "sharegpt"),
+    (r"sharegpt.*distserve", "sharegpt"),
+    (r"sharegpt", "sharegpt-clients"),
 )
 """Distribution of lengths by words of a row's `workload` and source."""
 

@@ -16,6 +16,7 @@ TRACES = Path(__file__).parents[5] / "shared" / "data" / "traces"
 DRAWS = 100_000
 PUBLISHED = {
     "sharegpt": (755.5, 200.3),
+    "sharegpt-clients": (215.2, 195),
     "humaneval": (171.3, 98.2),
     "longbench": (1738.3, 90.7),
     "lmsys-chat": (102, 222),

@@ -609,3 +609,13 @@ def test_a_stratified_sample_of_the_shipped_rows() -> None:
     assert figures.coverage_in_scope > 0.7
     assert figures.in_scope.mean < 0.25
     assert figures.in_scope.median < 0.15
+
+
+@pytest.mark.parametrize(
+    ("source", "lengths"),
+    [("vLLM pull request 1", "sharegpt-clients"), ("NanoFlow", "sharegpt-nanoflow"), ("DistServe", "sharegpt")],
+)
+def test_conversations_are_those_that_the_client_sends(source: str, lengths: str) -> None:
+    stated = {"workload": "ShareGPT", "request_rate_per_s": 4.0, "input_len": None, "output_len": None}
+    found = mapped(kind="online_serving", source=source, **stated)
+    assert f"lengths drawn from `{lengths}`" in found.assumed
