@@ -4,6 +4,7 @@ Members are sorted by rank, so that those of one node are neighbours in every ri
 and with it all phases of an algorithm.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,9 +91,12 @@ class GroupPlacement:
         alike = [members == count and kind is home for members, kind in zip(self.counts, self.homes, strict=True)]
         starts, kind = self.starts[:-1][np.array(alike)], home.scale_up
         if kind in ("links", "ring"):
+            of = defaultdict[tuple[int, ...], list[int]](list)  # starts by devices: whole nodes are all alike
+            for s in starts.tolist():
+                of[self.local[s : s + count]].append(s)
             parts = [
-                self._shifted(intra_node_rings.around(home.links, self.local[s : s + count]), np.array([s]))
-                for s in starts.tolist()
+                self._shifted(intra_node_rings.around(home.links, local), np.array(begins))
+                for local, begins in of.items()
             ]
             src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
             return src, dst, share

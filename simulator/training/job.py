@@ -522,5 +522,5 @@ class Job:
 
     @property
     def tile(self) -> float:
-        """Share of the tokens of a microbatch that MLPs and the loss have in memory at once."""
-        return 1.0 if self.tile_tokens is None else min(self.tile_tokens / self.tokens, 1.0)
+        """Share of the tokens of a microbatch that MLPs and the loss have in memory at once; all where it has none."""
+        return 1.0 if self.tile_tokens is None else min(self.tile_tokens / max(self.tokens, 1), 1.0)

@@ -188,6 +188,22 @@ def test_members_without_a_ring_of_links_take_their_order() -> None:
     assert (src.tolist(), dst.tolist(), share.tolist()) == ([0, 1, 2], [1, 2, 0], [1, 1, 1])
 
 
+def test_rings_of_nodes_that_are_alike_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of collectives over 9,408 nodes looked for each node's at each size (30 CPU seconds in place of 4)."""
+    asked, found = list[tuple[int, ...]](), intra_node_rings.around
+
+    def counted(links: Any, local: tuple[int, ...]) -> Any:
+        asked.append(local)
+        return found(links, local)
+
+    monkeypatch.setattr(intra_node_rings, "around", counted)
+    place = layout([*range(24), 24, 26, 28], nodes=4, kind="links", bandwidth="25 GB/s", links=V100_LINKS)
+    src, dst, _ = place.inside()
+    assert asked == [(0, 2, 4), tuple(range(8))]
+    own = place.starts.searchsorted(src, "right")
+    assert (own == place.starts.searchsorted(dst, "right")).all() and set(own.tolist()) == {1, 2, 3, 4}
+
+
 def test_many_members_take_both_ways_round() -> None:
     fabric = build(cluster(devices=12, kind="ring"))
     src, dst, share = intra_node_rings.around(fabric.nodes[0].links, tuple(range(12)))

@@ -1,5 +1,6 @@
 """The ledger of a rank: formats, offload, what is alive at once; the closed form against the simulated run."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,12 @@ def test_offload_lasts_at_least_as_long_as_the_copies() -> None:
 def test_offload_without_a_known_host_link_is_refused() -> None:
     with pytest.raises(InputError, match="host_link"):
         build_job(jobs.scenario(on="tpu-v5p-pod", devices=4, training={"offload_layers": 1}))
+
+
+def test_a_rank_without_tokens_has_one_tile() -> None:
+    """Ranks to which no document of a batch goes: dividing by their tokens was an internal error."""
+    job = build_job(jobs.scenario(training={"recompute": "full", "tile_tokens": 64}))
+    assert replace(job, micro_batch=0).tile == 1.0
 
 
 def test_tiles_leave_one_tile_of_the_mlp_and_of_the_logits_in_memory() -> None:
