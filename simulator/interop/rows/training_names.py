@@ -372,6 +372,14 @@ def unbuilt(*texts: str | None) -> list[str]:
     ]
 
 
+_LOSS_IN_PARTS = re.compile(r"(chunked|tiled|fused linear|cut) (cross entropy|loss|linear cross entropy)")
+
+
+def loss_in_parts(*texts: str | None) -> bool:
+    """Whether the words of a row say that its loss never holds all logits at once, as it does where it is simulated."""
+    return any(_LOSS_IN_PARTS.search(plain(text or "")) for text in texts)
+
+
 _NOT_OFFLOADED = re.compile(r"(no|without|w o) (\w+ )?offload\w*|(\w+ )*offload\w* ?= ?(false|0|off|none)")
 
 

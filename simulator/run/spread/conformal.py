@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 REACHES = (0.15, 0.25, 0.4, 0.6, 1.0)
 """Distances over which the weight of a row falls to 1/e, of which the best is taken."""
-BASES = tuple(float(x) for x in np.arange(0.3, 2.55, 0.05))
+BASES = tuple(float(x) for x in np.arange(0.05, 2.55, 0.05))
 SLOPES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 TOLERATED = 0.05
 """How much less than `LEVEL` a widening may hold while another one holds more."""

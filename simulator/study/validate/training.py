@@ -11,7 +11,7 @@ from simulator.errors import SimulatorError
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
 from simulator.interop.rows.training import Row
-from simulator.interop.rows.training_names import numbers
+from simulator.interop.rows.training_names import loss_in_parts, numbers
 from simulator.results import spread
 from simulator.run.ground import Conditions
 from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
@@ -124,8 +124,8 @@ def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome
     """Simulate a row, or a variant of its scenario."""
     scenario = scenario or mapped.scenario
     result = simulated(mapped, scenario)
-    peak = result.metrics["peak_memory_bytes"]
-    memory_error = peak / mapped.row.mem_bytes - 1 if mapped.row.mem_bytes else None
+    measured = None if loss_in_parts(mapped.row.flags) else mapped.row.mem_bytes
+    memory_error = result.metrics["peak_memory_bytes"] / measured - 1 if measured else None
     return Outcome(
         mapped.row.id,
         mapped.row,

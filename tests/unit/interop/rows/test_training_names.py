@@ -710,3 +710,11 @@ def test_redistributed_layers_are_those_of_the_artifact(vocabulary: int, layers:
     row = {**ROW, "layers": 32, "hidden": 3072, "ffn": 12288, "seq_len": 2048, "vocab": vocabulary, "gated_ffn": False}
     row["schedule"] = "1f1b, layer redistribution"
     assert schedules.stages(read_row(Row, row), 8, []) == layers
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [("offloaded; chunked loss", True), ("cut cross entropy", True), ("chunked prefill", False), (None, False)],
+)
+def test_a_loss_in_parts_never_holds_all_logits(flags: str | None, found: bool) -> None:
+    assert names.loss_in_parts(flags) == found
