@@ -315,8 +315,8 @@ def _collective(job: Job, op: Op, element: float) -> Collective:
 def _narrow_gather(job: Job, ops: Sequence[Op], i: int) -> bool:
     """Whether an operation gathers rows in the recipe's format, for the product of a layer that follows."""
     does, after = ops[i].does if i >= 0 else None, ops[i + 1].does if i + 1 < len(ops) else None
-    gathers = isinstance(does, Comm) and does.axis is TP and does.operation == GATHER and job.recipe is not None
-    return gathers and job.recipe.gathered and isinstance(after, Linear) and after.format == LAYER  # type: ignore[union-attr]
+    gathers = isinstance(does, Comm) and does.axis is TP and does.operation == GATHER
+    return gathers and isinstance(after, Linear) and after.format == LAYER and bool(job.recipe and job.recipe.gathered)
 
 
 def _sent(job: Job, ops: Sequence[Op], i: int) -> float:

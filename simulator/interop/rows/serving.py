@@ -13,10 +13,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
-from simulator.interop.rows import conversations as talk
+from simulator.interop.rows import conversations, trtllm_bench
 from simulator.interop.rows import serving_limits as limits
 from simulator.interop.rows import serving_names as names
-from simulator.interop.rows import trtllm_bench
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.pools import APART, ROLES, pools, router, spanning
@@ -433,7 +432,9 @@ def _named_lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths
         assumed.append(f"lengths drawn from `{name}`")
         return _within(drawn, model)
     assumed.append(f"lengths lognormal, of the stated means {means[0]:.0f} and {means[1]:.0f}")
-    prompt, answer = (talk.cut_lognormal(*of) for of in zip(means, (talk.PROMPT, talk.ANSWER), strict=True))
+    prompt, answer = (
+        conversations.cut_lognormal(*of) for of in zip(means, (conversations.PROMPT, conversations.ANSWER), strict=True)
+    )
     drawn = Lengths(prompt=prompt, output=answer)
     return _within(drawn, model)
 

@@ -5,6 +5,7 @@ says is used, or said to be unknown, never dropped.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -450,6 +451,14 @@ def accumulated(*texts: str | None) -> int | None:
 
 _MEANT = r"(?<!\w)(?<!no )(?<!not )(?<!without )(?<!instead of )"
 """Before words that say what is, and not what is not."""
+
+
+def _meant(kinds: Sequence[tuple[str, str]], texts: Iterable[str | None]) -> str | None:
+    """The first of some (words, kind) whose words texts say, and do not deny; None where they say none."""
+    said = " ; ".join(plain(text or "") for text in texts)
+    return next((kind for words, kind in kinds if re.search(rf"{_MEANT}({words})(?!\w)", said)), None)
+
+
 _CONTEXTS = (
     (r"zigzag(?! free)", "zigzag"),
     (r"striped", "striped"),
@@ -462,8 +471,7 @@ _CONTEXTS = (
 
 def context(*texts: str | None) -> str | None:
     """The kind of context parallelism that the words of a row name; None where they name none."""
-    said = " ; ".join(plain(text or "") for text in texts)
-    return next((kind for words, kind in _CONTEXTS if re.search(rf"{_MEANT}({words})(?!\w)", said)), None)
+    return _meant(_CONTEXTS, texts)
 
 
 _GRAPHED = re.compile(r"(?<!no )(?<!without )(?<!\w)cuda ?graphs?( scopes?)? ?(?:of|over|for|on|=) ?(.*)")
@@ -489,8 +497,7 @@ _KERNELS = (
 
 def attention_kernel(*texts: str | None) -> str | None:
     """The generation of the fused kernel of attention that the words of a row name; None where they name none."""
-    said = " ; ".join(plain(text or "") for text in texts)
-    return next((kind for words, kind in _KERNELS if re.search(rf"{_MEANT}({words})(?!\w)", said)), None)
+    return _meant(_KERNELS, texts)
 
 
 _CHECKPOINTED = re.compile(r"(?<!\w)(metaseq|fairseq)(?!\w)")
