@@ -86,6 +86,7 @@ def collective(random: Random) -> Input:
         named = ("ring", "tree", "ring/LL128", "pat", "bruck", "nvls", "hierarchical", "direct", "custom")
         words += _maybe(random, 0.3, "--algorithm", random.choice(named))
         words += _maybe(random, 0.15, "--algo", random.choice(("Ring,Tree", "^NVLS", "PAT", "Ring")))
+        words += _maybe(random, 0.2, "--release", random.choice(("2.26", "2.18.3", "2.28", "2.4", "99", "x", "2")))
         words += _maybe(random, 0.15, "--proto", random.choice(("Simple", "^LL128", "LL,LL128")))
         if sizes[0] in words:
             words += _maybe(random, 0.3, "--all-algorithms")

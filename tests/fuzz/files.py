@@ -38,7 +38,7 @@ RAW = (b"9" * 5000, b"[" * 5000, b'{"a":' * 5000, b"NaN", b"-Infinity", b'"\\ud8
 
 def baseline(random: Random) -> Input:
     """A check against a damaged baseline."""
-    data = _damaged_json(_made()["baseline"], random)
+    data = damaged_json(_made()["baseline"], random)
     words = ["check", "small.yaml", "--baseline", "b", *(["--update"] if random.random() < 0.2 else [])]
     return Input(words, {"small.yaml": SMALL, "b/small.json": data})
 
@@ -56,7 +56,7 @@ def cache_(random: Random) -> Input:
         path.write_bytes(made)
         file = sqlite3.connect(path)
         key, text = file.execute("SELECT key, outcome FROM outcomes").fetchone()
-        row = _damaged_json(text.encode(), random).decode("utf-8", "replace")
+        row = damaged_json(text.encode(), random).decode("utf-8", "replace")
         file.execute("UPDATE outcomes SET outcome = ? WHERE key = ?", (row, key))
         if random.random() < 0.1:
             file.execute(f"PRAGMA user_version={random.randrange(4)}")
@@ -87,7 +87,7 @@ def result(random: Random) -> Input:
         for name in names:
             data = old.read(name)
             if name == chosen:
-                data = _damaged_json(data, random) if name.endswith(".json") else _damaged_column(data, random)
+                data = damaged_json(data, random) if name.endswith(".json") else _damaged_column(data, random)
             if name != chosen or random.random() < 0.95:
                 new.writestr(name, data)
     return _comparison(buffer.getvalue(), random)
@@ -114,7 +114,7 @@ def trace(random: Random) -> Input:
     name, good = random.choice(_TRACES)
     data = bytearray(good)
     if name.endswith(".jsonl") and random.random() < 0.5:
-        data = bytearray(b"\n".join(_damaged_json(line, random) for line in good.splitlines()))
+        data = bytearray(b"\n".join(damaged_json(line, random) for line in good.splitlines()))
     for _ in range(random.choice((0, 1, 2))):
         spoil(data, random)
     if random.random() < 0.1:
@@ -168,7 +168,7 @@ _TRACES = (
 def rows(random: Random) -> Input:
     """Damaged rows of measurements."""
     kind = random.choice(("training", "serving"))
-    data = _damaged_json(random.choice(_rows(kind)), random)
+    data = damaged_json(random.choice(_rows(kind)), random)
     words = ["validate", "rows.jsonl", "--quiet", "--json", "out.json"]
     words += ["--kind", kind] if random.random() < 0.5 else []
     return Input(words, {"rows.jsonl": b"".join([data, b"\n"])})
@@ -188,7 +188,7 @@ def foreign(random: Random) -> Input:
     """A damaged config, job file or script of another program, to import."""
     name, good = random.choice(_foreign())
     if name.endswith(".json") and random.random() < 0.7:
-        data = _damaged_json(good, random)
+        data = damaged_json(good, random)
     else:
         spoiled = bytearray(good)
         for _ in range(random.choice((1, 2, 5))):
@@ -223,7 +223,7 @@ def _foreign() -> tuple[tuple[str, bytes], ...]:
     return (*files, ("config.json", json.dumps(config).encode()))
 
 
-def _damaged_json(data: bytes, random: Random) -> bytes:
+def damaged_json(data: bytes, random: Random) -> bytes:
     """A JSON text with some value replaced, or bytes changed."""
     if random.random() < 0.15:
         spoiled = bytearray(data)

@@ -5,9 +5,12 @@ Inputs that cost little (damaged files, words, changed texts: 5 to 20 ms) come m
 
 from tests.fuzz import (
     commands,
+    crossed,
     files,
     fleets,
+    imported,
     jobs,
+    keys,
     logs,
     mutations,
     operations,
@@ -30,6 +33,7 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "jobs": (jobs.jobs, 1),
     "tiers": (tiers.tiers, 2),
     "fleets": (fleets.fleets, 4),
+    "keys": (keys.keys, 8),
     "runs": (runs.runs, 1),
     "loads": (runs.loads, 1),
     "encoders": (served.encoders, 2),
@@ -41,8 +45,11 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "result": (files.result, 6),
     "trace": (files.trace, 6),
     "rows": (files.rows, 3),
+    "crossed": (crossed.crossed, 8),
     "foreign": (files.foreign, 6),
+    "imported": (imported.imported, 6),
     "logs": (logs.logs, 2),
+    "fits": (logs.fits, 1),
     "line": (operations.line, 8),
 }
 """(generator, weight) of each kind: its inputs are so many of the sum of the weights."""

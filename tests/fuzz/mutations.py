@@ -146,7 +146,7 @@ def tree(random: Random) -> Input:
     document = json.loads(json.dumps(random.choice(trees())))
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         _change(document, random)
-    _bound(document)
+    bound(document)
     command = random.choices(("run", "explain"), (3, 1))[0]
     return Input(
         [command, "s.yaml", *(["--quiet"] if command == "run" else [])], {"s.yaml": json.dumps(document).encode()}
@@ -163,7 +163,7 @@ MEANT = 10**9
 """Counts above it are refused."""
 
 
-def _bound(document: Any) -> None:
+def bound(document: Any) -> None:
     """Clip counts of work that are valid and merely take long, so that what takes too long is wrong."""
     for (part, key), largest in LARGEST.items():
         settings = document.get(part)

@@ -220,7 +220,7 @@ _ROUTED: Mapping[str, tuple[Any, ...]] = {
 }
 _OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "recompute": ("none", "full", "selective"),
-    "precision": ("bf16", "fp16", "fp32", "fp8"),
+    "precision": ("bf16", "fp16", "fp32", "fp8", "fp8-rowwise", "fp8-current", "fp8-block", "mxfp8", "nvfp4"),
     "steps": (2, 5),
     "noise": (
         {"jitter": 0.05},
@@ -244,8 +244,8 @@ def serving(random: Random) -> Input:
         "stack": random.choice(SERVERS),
         "serving": {"replicas": random.choice((1, 1, per_node // tp)), "parallel": {"tp": tp}},
         "requests": {
-            "arrivals": random.choice(_ARRIVALS),
-            "lengths": random.choice((shape, shape, "sharegpt", "azure-code")),
+            "arrivals": random.choice(ARRIVALS),
+            "lengths": random.choice((shape, shape, "sharegpt", "sharegpt-clients", "azure-code")),
             "count": random.choice((1, 2, 5, 15, 25)),
         },
         "slo": {"ttft": "1 s", "tpot": "50 ms"},
@@ -260,12 +260,13 @@ def serving(random: Random) -> Input:
     return _checked(document, serving_faults, random)
 
 
-_ARRIVALS: tuple[dict[str, Any], ...] = (
+ARRIVALS: tuple[dict[str, Any], ...] = (
     {"poisson": "2 /s"},
     {"poisson": "100 /s"},
     {"constant": "10 /s"},
     {"gamma": {"rate": "5 /s", "burstiness": 0.3}},
     {"closed_loop": {"clients": 4}},
+    {"closed_loop": {"clients": 3, "rate": "20 /s"}},
     {"at_once": True},
     {"varying": [{"duration": "1 s", "rate": "20 /s"}, {"duration": "2 s", "rate": 0}]},
 )

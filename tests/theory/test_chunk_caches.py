@@ -12,6 +12,7 @@ from simulator.results.result import Result
 from simulator.run.serve import serve, serving
 from simulator.run.site import Site
 from simulator.serving.fleet.system import resolve
+from simulator.serving.workload import chunks
 from simulator.serving.workload.chunks import drawn, identities
 from simulator.specs import load_scenario
 from simulator.specs.requests import RetrievedChunks
@@ -131,3 +132,17 @@ def test_what_cannot_be_is_refused_in_words(
     assert "Traceback" not in said
     for word in words:
         assert word in said, said
+
+
+def test_chunks_that_hardly_come_up_are_drawn_as_they_would_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a steep popularity the draws were repeated for ever; what takes their place draws from the same law."""
+    steep = RetrievedChunks(tokens=1, each=4, of=1000, zipf=200.0)
+    assert set(drawn(steep, 20, 0)) == {(1, 2, 3, 4)}
+    spec, count = RetrievedChunks(tokens=1, each=4, of=12, zipf=1.0), 4000
+    again = drawn(spec, count, 0)
+    monkeypatch.setattr(chunks, "ROUNDS", 1)
+    for place in range(4):
+        one, other = (
+            np.bincount([own[place] for own in found], minlength=13) for found in (again, drawn(spec, count, 1))
+        )
+        assert np.abs(one - other).max() < 5 * np.sqrt(one.max())

@@ -6,6 +6,8 @@ are given only to prompts whose chunks are the same from the start. Caches of ch
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from simulator.random import stream
 from simulator.specs.distributions import zipf
 from simulator.specs.requests import RetrievedChunks
@@ -14,15 +16,35 @@ Chunks = tuple[tuple[int, ...], ...]
 """Those of each request, in the order of its prompt."""
 
 
+ROUNDS = 32
+"""Draws of as many chunks as a prompt has, after which those that it still lacks are drawn without repeats: few are so
+popular that hardly another one comes up."""
+
+
 def drawn(spec: RetrievedChunks, count: int, seed: int) -> Chunks:
     """Different chunks for each of so many requests; the k-th chunk is chosen in proportion to k**-zipf."""
     random, found = stream(seed, "chunks"), []
     for _ in range(count):
         own: dict[int, None] = {}
-        while len(own) < spec.each:
+        for _ in range(ROUNDS):
             own.update(dict.fromkeys(zipf(spec.zipf, 1, spec.of, random.random(spec.each)).tolist()))
+            if len(own) >= spec.each:
+                break
+        else:
+            own.update(dict.fromkeys(_others(spec, set(own), random)))
         found.append(tuple(own)[: spec.each])
     return tuple(found)
+
+
+def _others(spec: RetrievedChunks, own: set[int], random: np.random.Generator) -> list[int]:
+    """Chunks that a prompt does not have yet, in the order in which they would come up: the least of exponential times
+    over weights, by their logarithms, as weights may be too small to write down."""
+    ranks = np.arange(1, spec.of + 1)
+    times = np.log(random.standard_exponential(spec.of)) + spec.zipf * np.log(ranks)
+    times[[rank - 1 for rank in own]] = np.inf
+    missing = spec.each - len(own)
+    least = np.argpartition(times, missing)[:missing]
+    return [int(ranks[place]) for place in least[np.argsort(times[least])]]
 
 
 def identities(chunks: Chunks, tokens: int, block: int) -> tuple[Sequence[int], ...]:

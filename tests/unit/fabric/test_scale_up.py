@@ -152,3 +152,11 @@ def test_nodes_that_grow_with_the_square_of_their_devices_are_bounded(kind: str,
     assert build(cluster(devices=most, kind=kind)).devices == most
     with pytest.raises(ValueError, match=f"{most + 1} devices joined as `{kind}` are not modelled: up to {most} are"):
         cluster(devices=most + 1, kind=kind)
+
+
+@pytest.mark.parametrize(("devices", "apart"), [(4, 4), (9, 8)])
+def test_links_of_other_devices_than_a_node_has_are_refused(devices: int, apart: int) -> None:
+    """Fewer devices than links name ended with an internal error, and more had no way to each other, which took no
+    time."""
+    with pytest.raises(ValueError, match=f"links join devices 0 to {devices - 1} with each other.*see device {apart}"):
+        cluster(devices=devices, kind="links", bandwidth="25 GB/s", links=V100_LINKS)
