@@ -12,7 +12,17 @@ from tests.fuzz.kinds import KINDS
 SEED = 20
 EACH = 2
 """Inputs of a kind for each unit of its weight."""
-FEWER = {"tiers": 3, "commands": 4, "text": 2, "baseline": 2, "loads": 3, "arrays": 3, "keys": 8, "crossed": 8, "fits": 1}
+FEWER = {
+    "tiers": 3,
+    "commands": 4,
+    "text": 2,
+    "baseline": 2,
+    "loads": 3,
+    "arrays": 3,
+    "keys": 8,
+    "crossed": 8,
+    "fits": 1,
+}
 """Inputs of kinds whose inputs take most time."""
 
 
