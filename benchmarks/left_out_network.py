@@ -34,10 +34,11 @@ BEGIN, END = "<!-- left out: written by benchmarks/left_out_network.py -->", "<!
 FAMILIES = {
     "nccl-a100": ("nccl-a100",),
     "nccl-h100": ("nccl-h100",),
-    "nccl-b200": ("nccl-b200", "nccl-b300"),
+    "nccl-b200": ("nccl-b200", "nccl-b300", "nccl-b200-efa"),
     "nccl-b300": ("nccl-b300",),
     "nccl-a100-efa": ("nccl-a100-efa",),
     "nccl-h100-efa": ("nccl-h100-efa",),
+    "nccl-b200-efa": ("nccl-b200-efa",),
     "rccl": ("rccl",),
     "rccl-mi355x": ("rccl-mi355x",),
 }
@@ -78,7 +79,9 @@ def rows_of_family(data: Path, name: str) -> pd.DataFrame:
 
 
 def _shared(rows: pd.DataFrame, name: str, member: str) -> pd.DataFrame:
-    """The rows of a member that the figures of a profile price."""
+    """The rows of a member that the figures of a profile price: on a network of its own those in one node."""
+    if member.startswith(f"{name}-"):
+        return rows[rows.nodes == 1]
     if member not in OWN:
         return rows
     return rows[(rows.op == OWN[member]) == (member == name)]

@@ -44,6 +44,11 @@ class Phase:
     """Whether members have no common beat, as in a ring: one passes on what arrives while it sends what came before."""
 
     @property
+    def switched(self) -> bool:
+        """Whether the switch of a node adds up or copies."""
+        return bool(self.src.min(initial=0) < 0 or self.dst.min(initial=0) < 0)
+
+    @property
     def volume(self) -> float:
         """Bytes that all transfers of all repetitions move."""
         return self.repeat * float(self.size.sum())

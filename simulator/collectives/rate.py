@@ -87,7 +87,8 @@ def rate_of(
     on_node: int = 1,
 ) -> Rate:
     """How a protocol serves a collective of `members`, `on_node` of them on a node; launch and fill are those of the
-    widest fabric that it crosses. What a member does with its own piece hides behind its card, not behind its links."""
+    widest fabric that it crosses. What a member does with its own piece hides behind its card, not behind its links,
+    and it does nothing with it where the switch adds up."""
     crosses = any(phase.outer for phase in phases)
     scopes = protocol.of(any(phase.rolling for phase in phases), lone=crosses and on_node == 1)
     widest = scopes.scale_out if crosses else scopes.scale_up
@@ -96,7 +97,7 @@ def rate_of(
         full = widest.fill.bytes.value * (on_node if widest.fill.each else 1)
         slowdown += widest.fill.fraction.value * min(1.0, full / size_bytes)
     own = 1.0
-    if profile.own_piece is not None and operation in PASSES:
+    if profile.own_piece is not None and operation in PASSES and not any(phase.switched for phase in phases):
         own += profile.own_piece.value / (PASSES[operation] * (members - 1))
     inner, outer = scopes.scale_up, scopes.scale_out
     return Rate(

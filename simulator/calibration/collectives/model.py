@@ -92,7 +92,7 @@ class Model:
         """Collect hops and link times of every row and algorithm."""
         self.rows, self.profile = rows, profile
         names = {name for serving in profile.algorithms.values() for name in serving}
-        self.features = {name: np.full((8, len(rows)), np.nan) for name in sorted(names)}
+        self.features = {name: np.full((9, len(rows)), np.nan) for name in sorted(names)}
         for place, row in enumerate(rows.itertuples()):
             for name in _names(profile, str(row.op), str(row.algorithm)):
                 self.features[name][:, place] = self._features(row, name)
@@ -126,14 +126,14 @@ class Model:
         return found
 
     def _features(self, row: Any, name: str) -> list[float]:
-        """Hops, link seconds of a byte (inside nodes, between), whether nodes are crossed, wire beyond the known, and
-        whether it is a ring."""
+        """Hops, link seconds of a byte (inside nodes, between), whether nodes are crossed, wire beyond the known,
+        whether it is a ring, and whether a switch adds up."""
         machine, group = _group(row)
         layout, _ = next(placements(group[None], machine))
         phases = ALGORITHMS.get(name)(str(row.op), layout)
         if phases is None:
-            return [np.nan] * 8
-        total = np.zeros(8)
+            return [np.nan] * 9
+        total = np.zeros(9)
         for phase in phases:
             demand = demand_of(phase, group[None], machine)
             inner, outer = demand.alone(machine)
@@ -146,6 +146,7 @@ class Model:
             total[5:7] += phase.repeat * hops * wire
             total[4] = max(total[4], float(phase.outer > 0))
             total[7] = max(total[7], float(phase.rolling))
+            total[8] = max(total[8], float(phase.switched))
         return list(total)
 
     def seconds(self, figures: dict[str, float]) -> np.ndarray[Any, Any]:
@@ -198,13 +199,13 @@ class _Candidate:
         pieces: np.ndarray[Any, Any],
     ) -> np.ndarray[Any, Any]:
         """Time of each of these rows."""
-        hops_in, hops_out, busy_in, busy_out, crosses, wire_in, wire_out, ring = self.features
+        hops_in, hops_out, busy_in, busy_out, crosses, wire_in, wire_out, ring, switched = self.features
         scopes, across = self.scopes, crosses > 0
         inner, outer = (
             {k: figures.get(f"{self.path}.{s}.{k}", 0.0) for k in BOUNDS if k != OWN} for s in ("scale_up", "scale_out")
         )
         launch, fraction, full = (np.where(across, outer[k], inner[k]) for k in ("launch", "fraction", "bytes"))
-        own = 1 + figures[OWN] / pieces
+        own = 1 + np.where(switched > 0, 0.0, figures[OWN] / pieces)
         moving = np.maximum(busy_in * own / inner["efficiency"], busy_out / outer["efficiency"])
         each_in, each_out = (s.fill is not None and s.fill.each for s in (scopes.scale_up, scopes.scale_out))
         full = np.where(np.where(across, each_out, each_in), full * on_node, full)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.suspicious import check_timed
 from simulator.interop.rows.words import vocabulary
@@ -71,6 +72,13 @@ HARNESSES = (
     ),
 )
 """Benchmarks whose scripts are published and whose hosts show; others run nccl-tests with a process a device."""
+RACK = 72
+"""GPUs of an NVL72, one domain of NVLinks."""
+COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8}
+DOMAINS = re.compile(r"\b(\d{1,4}|" + "|".join(COUNTS) + r") (?:NVL72|NVLink|scale-up) (?:domains|racks)\b", re.ASCII)
+"""How many domains the ranks lie on, as rows write it."""
+APART = re.compile(r"MNNVL (?:is )?(?:off|disabled)|without MNNVL|different NVLink domains", re.IGNORECASE)
+"""Words of rows whose hosts reach each other through cards only, though they are of racks."""
 CARDS = re.compile(r"\b(\d{1,3}) ?x ?(\d{2,3}) ?Gb(?:it)?/s\b(?! per host)", re.ASCII)
 """Cards of a node as rows write them: `8x400 Gb/s per node`, `4 x 200 Gbit/s InfiniBand`; those of a host are not a
 node's where a rack is one."""
@@ -239,6 +247,9 @@ def _cluster(row: NetworkRow) -> str:
     for known in vocabulary().network:
         if device.startswith(known.accelerator) and known.joined in inter:
             return known.cluster
+    named, _ = card(row.device)
+    if named is not None and (usual := vocabulary().serving.clusters.get(named)):
+        return usual
     raise Refused(f"no cluster of {row.accelerator_id or row.accelerator or 'an accelerator that is not named'}")
 
 
@@ -247,10 +258,19 @@ def _nodes(row: NetworkRow, ranks: int) -> int:
     if row.num_domains is not None:
         return row.num_domains
     if (row.accelerator_id or "").startswith(("gb200", "gb300")):
-        return -(-ranks // 72)
+        return _domains(row) or -(-ranks // RACK)
     if row.num_nodes is not None:
         return row.num_nodes
     return NODES if row.num_ranks is None else -(-ranks // 8)
+
+
+def _domains(row: NetworkRow) -> int | None:
+    """Domains of NVLinks that a row of racks names; its hosts where NVLinks between them were off; None: neither."""
+    words = " ".join(row.interconnect.values())
+    if stated := DOMAINS.search(words):
+        return COUNTS.get(stated[1]) or max(int(stated[1]), 1)
+    off = APART.search(words) or str(row.environment.get("NCCL_MNNVL_ENABLE", "")) == "0"
+    return row.num_nodes if off else None
 
 
 def _pinned(row: NetworkRow) -> str:

@@ -95,6 +95,18 @@ def test_copies_of_a_piece_hide_behind_cards_and_not_behind_links() -> None:
     assert took(node, copying) == pytest.approx(1.2 * took(node, library()))
 
 
+def test_members_copy_no_piece_where_the_switch_adds_up() -> None:
+    """NVLS over 5 to 8 H200 takes S (1 + 1/n) bytes of a link at one rate; a piece more each left 6 % between them."""
+    scopes = {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR}
+    copying, plain = profile({"only": scopes}, own_piece=figure(0.4)), library()
+
+    def took(algorithm: str, known: CollectiveProfile) -> float:
+        return float(collectives.cost_of("all_reduce", range(DEVICES), 1e9, machine(), known, algorithm).moving[0])
+
+    assert took("nvls", copying) == took("nvls", plain)
+    assert took("ring", copying) > took("ring", plain)
+
+
 def test_a_hop_waits_for_a_piece_that_grows() -> None:
     known = library(piece={"wait": figure("20 us"), "bytes": figure("1 MB")})
     for size, wait in ((4e4, 4e-6), (2.5e5, 10e-6), (1e6, 20e-6), (1e8, 20e-6)):
