@@ -64,6 +64,7 @@ from simulator.specs.libraries.collectives import (
     Scopes,
     Wire,
 )
+from simulator.specs.libraries.grouped import GroupedDecode
 from simulator.specs.libraries.products import LibraryProducts
 from simulator.specs.libraries.tuner import Tuner, TunerLinks, TunerOption
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
@@ -95,7 +96,6 @@ from simulator.specs.scenario import Published, Scenario, ServingScenario
 from simulator.specs.serving import (
     Batching,
     ExpertTraffic,
-    GroupedDecode,
     KvCache,
     Layout,
     LocalPrompts,

@@ -9,6 +9,7 @@ from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.blocks import BlockProducts
+from simulator.specs.libraries.grouped import GroupedDecode
 from simulator.specs.libraries.products import LibraryProducts
 from simulator.specs.model import Model
 from simulator.specs.model_routing import ModelRouting
@@ -454,25 +455,6 @@ class Serving(Spec):
             )
 
 
-class GroupedDecode(Spec):
-    """For which models an engine has decode kernels that read keys and values once for all query heads of a group."""
-
-    groups: Count | tuple[Count, ...]
-    """Query heads of a key head on a device: those that there are kernels for, or the most."""
-    head_sizes: Count | tuple[Count, ...]
-    """Size of a head: those that there are kernels for, or the largest."""
-    source: str
-    """Where the table was read."""
-
-    def serves(self, group: float, head_size: int) -> bool:
-        """Whether there is a kernel for so many query heads of a key head, of that size."""
-        return _known(self.groups, group) and _known(self.head_sizes, head_size)
-
-
-def _known(listed: int | tuple[int, ...], value: float) -> bool:
-    return value <= listed if isinstance(listed, int) else value in listed
-
-
 class ServingStack(Spec):
     """A family of serving software: its defaults, its kernels and at most three numbers fitted on measured runs."""
 
@@ -516,6 +498,9 @@ class ServingStack(Spec):
     """Tensor-parallel sums: the collective library's, or an engine's own kernels for small messages."""
     graphs: Count | None = None
     """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
+    graph_context: Count | None = Field(default=None, exclude_if=lambda tokens: tokens is None)
+    """Tokens of context up to which decodes replay them, where the host launches each kernel of an iteration with
+    prompts (`graph_prompts: false`) and of longer decodes; None: any."""
     graph_steps: tuple[tuple[Count, Count], ...] = Field(default=(), max_length=16, exclude_if=lambda steps: not steps)
     """Sizes of these graphs, each entry (up to this size, in steps of so many), ascending: `[[4, 2], [256, 8]]` has 2,
     4, 8, 16 ... 256. A batch fills up the next larger one; a graph of every size where left out."""
@@ -571,6 +556,8 @@ class ServingStack(Spec):
     """The same of each request."""
     memory_overhead: Figure[Bytes]
     """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
+    peer_memory: Figure[Bytes] | None = Field(default=None, exclude_if=lambda figure: figure is None)
+    """The same for each further device of a tensor-parallel group: buffers of collectives."""
     notes: str = ""
     """What a reader should know."""
 

@@ -1,8 +1,8 @@
 """Memory of a replica: weights, activations of the largest iteration, what is left for keys and values.
 
 Engines run the largest iteration once before they serve and give the cache what is left of their share of the memory.
-Activations here are the residual stream and the widest intermediate of one layer, and the logits of every sequence with
-the copies that sampling makes of them.
+Activations here are the residual stream and the widest intermediate of one layer, what experts hold of their rows, and
+the logits of every sequence with the copies that sampling makes of them.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,9 @@ from simulator.specs.serving import KvCache, ServingStack
 
 LOGIT_BYTES = 10.0
 """Bytes of a logit while tokens are chosen: as it was computed, in fp32, and its probability."""
+EXPERT_CHUNK = 32_768
+"""Rows that pass experts at once, each with the inputs and results of all of its experts (vLLM: the default of
+VLLM_FUSED_MOE_CHUNK_SIZE)."""
 MOST_BLOCKS = 1 << 40
 """Blocks of a stage whose layers keep nothing of a token."""
 DEFAULT_SHARE = 0.9
@@ -69,8 +72,9 @@ def footprint(
     tables += shard.head_weights() if last and not (first and model.tied_embeddings) else 0.0
     kinds = layers[stage].each(model.kinds[0])
     weights = sum(count * shard.layer_bytes(kind) for kind, count in kinds) + tables * formats.table_size
-    widest = max(shard.widest(kind) for kind, _ in kinds)
-    rows = token_budget * (3.0 * model.hidden + widest) * formats.plain_size
+    widest = max(token_budget * shard.widest(kind) for kind, _ in kinds)
+    experts = min(token_budget, EXPERT_CHUNK) * max(shard.expert_rows(kind) for kind, _ in kinds)
+    rows = (3.0 * token_budget * model.hidden + max(widest, experts)) * formats.plain_size
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
     attending = [(kind, count) for kind, count in kinds if kind.attends]
     if alike(shard):
@@ -83,7 +87,8 @@ def footprint(
             count * shard.cached_of(kind) * share for (kind, count), share in zip(attending, shares, strict=True)
         )
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
-    return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token, state)
+    peers = stack.peer_memory.value * (shard.tp - 1) if stack.peer_memory else 0.0
+    return Footprint(weights, max(rows, logits), stack.memory_overhead.value + peers, kv_token, state)
 
 
 def cached_share(model: Model, context: int) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.serving.costs.attention import Segments
 from simulator.specs.serving import ServingStack
 
 Ints = NDArray[np.int64]
@@ -50,3 +51,23 @@ def graph_sizes(stack: ServingStack, each: int, max_sequences: int) -> GraphSize
     own = GraphSizes(stack.graph_steps, 1 if stack.graph_unit == "tokens" else each, stack.graphs, stack.graphs)
     most = max_sequences * each
     return own if int(own.captured(np.array([most]))[0]) == most else replace(own, capped=most)
+
+
+def captured_rows(stack: ServingStack) -> tuple[int, int]:
+    """Most rows of iterations that replay captured graphs: (of decodes, with prompts among them)."""
+    most = stack.graphs or 0
+    return most, most if stack.graph_prompts else 0
+
+
+def beyond_graphs(lines: Segments, context: int, waits: int) -> Segments:
+    """Lines of decodes that wait so many ticks longer for the host from so many cached tokens on: there no graph was
+    captured. Sequences are taken to be alike."""
+    found: list[tuple[int, int, int]] = []
+    begin = 0
+    for end, base, slope in lines:
+        if begin < context:
+            found.append((min(end, context), base, slope))
+        if context < end:
+            found.append((end, base + waits, slope))
+        begin = end
+    return tuple(found)

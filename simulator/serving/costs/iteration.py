@@ -29,7 +29,7 @@ from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
-from simulator.serving.costs.graphs import GraphSizes, graph_sizes
+from simulator.serving.costs.graphs import GraphSizes, beyond_graphs, captured_rows, graph_sizes
 from simulator.serving.costs.head_shapes import AnyAttention, attention_of_stage
 from simulator.serving.costs.in_turns import Queue, queue
 from simulator.serving.costs.notes import said_of_formats
@@ -111,6 +111,8 @@ class StageCost:
     """`body` without rows that fill captured graphs up; None where nothing does."""
     graphs: GraphSizes | None = None
     """Sizes of captured graphs; None: of every size."""
+    graph_context: int | None = None
+    """Tokens of context up to which decodes replay graphs; None: any."""
     queue: Queue | None = None
     """Launches of a piece, where one thread launches on all stages; None where it is always ahead of them."""
     _body: dict[int, int] = field(default_factory=dict)
@@ -216,7 +218,10 @@ class StageCost:
         """Lines of decodes, and of the model that drafts for them."""
         attention = self.remote or self.attention
         if self.speculation is None:
-            return attention.decode(sequences)
+            lines = attention.decode(sequences)
+            if self.graph_context is None or not sequences:
+                return lines
+            return beyond_graphs(lines, sequences * self.graph_context, self.launches(sequences))
         own = attention.decode(sequences, self.speculation.rows(sequences))
         return summed((own, *(() if self.drafting is None else self.drafting.decode(sequences))))
 
@@ -558,12 +563,6 @@ def host_seconds(
     return waits, (ahead, packet)
 
 
-def captured_rows(stack: ServingStack) -> tuple[int, int]:
-    """Most rows of iterations that replay captured graphs: (of decodes, with prompts among them)."""
-    most = stack.graphs or 0
-    return most, most if stack.graph_prompts else 0
-
-
 def _stage(
     pieces: Pieces,
     layers: tuple[Depth, ...],
@@ -595,5 +594,6 @@ def _stage(
         launching=own.launching(layers[stage], first),
         unfilled=None if filling is None else body,
         graphs=own.graphs,
+        graph_context=stack.graph_context,
         queue=queue(shard, layers[stage].layers, own.device, stack),
     )

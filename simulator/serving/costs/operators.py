@@ -257,9 +257,12 @@ class Shard:
         for op in self.ops(kind):
             if isinstance(op.does, model_ops.Elementwise) and op.does.kind == ACTIVATION:
                 mlp += op.does.forward.read + op.does.forward.written
-            elif isinstance(op.does, model_ops.Experts):
-                mlp += op.does.top_k * op.does.inner * (3.0 if op.does.gated else 2.0)
         return max(attention, mlp)
+
+    def expert_rows(self, kind: LayerKind) -> float:
+        """Elements that experts of a layer hold of a row: of each that it chose, its intermediates and its result."""
+        experts = (op.does for op in self.ops(kind) if isinstance(op.does, model_ops.Experts))
+        return sum(one.top_k * (one.inner * (3.0 if one.gated else 2.0) + one.hidden) for one in experts)
 
     def token_flops(self) -> float:
         """Multiplications and additions of the linear layers of all layers for one row."""

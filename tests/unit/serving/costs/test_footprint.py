@@ -1,5 +1,6 @@
 """Memory of replicas, worked out by hand for models whose sizes are published."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,22 +14,29 @@ from simulator.serving.costs.operators import Shard
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
-from simulator.specs.serving import KvCache, NumberFormats
+from simulator.specs.serving import KvCache, NumberFormats, ServingStack
 from tests.unit.serving.costs.test_iteration import stack
 
 GIB = 1 << 30
 
 
 def needs(
-    model: str, tp: int = 1, pp: int = 1, most: int = 256, context: int = 1, whole_windows: bool = False, **formats: Any
+    model: str,
+    tp: int = 1,
+    pp: int = 1,
+    most: int = 256,
+    context: int = 1,
+    whole_windows: bool = False,
+    tokens: int = 2048,
+    **formats: Any,
 ) -> list[Footprint]:
-    """Of each stage, for iterations of 2,048 tokens of up to `most` sequences."""
+    """Of each stage, for iterations of so many tokens of up to `most` sequences."""
     shape = load_spec(Model, model)
     device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
     shard = Shard(shape, tp, resolve_formats(NumberFormats(**formats), device)[0], True)
     layers = depths(shape, split_layers(shape.layers, pp))
     own = stack().model_copy(update={"whole_windows": whole_windows})
-    return [footprint(shard, layers, stage, own, 2048, most, context) for stage in range(pp)]
+    return [footprint(shard, layers, stage, own, tokens, most, context) for stage in range(pp)]
 
 
 def test_a_dense_model_on_one_device() -> None:
@@ -70,7 +78,26 @@ def test_a_mixture_of_experts_on_two_by_two_devices() -> None:
     for need in needs("mixtral-8x7b", tp=2, pp=2):
         assert need.weights == 2 * (16 * layer + 16000 * 4096)
         assert need.kv_token == 2 * 2 * 16 * 4 * 128
-        assert need.activations == 2048 * (3 * 4096 + 2 * 3 * 7168) * 2  # each row visits two experts
+        assert need.activations == 2048 * (3 * 4096 + 2 * (3 * 7168 + 4096)) * 2  # two experts of a row, with results
+
+
+def test_experts_hold_so_many_rows_at_once() -> None:
+    """Iterations of more rows pass experts in parts (VLLM_FUSED_MOE_CHUNK_SIZE), until attention holds more."""
+    held = [needs("mixtral-8x7b", tokens=tokens)[0].activations for tokens in (32_768, 65_536)]
+    assert held[0] == 32_768 * (3 * 4096 + 2 * (3 * 14336 + 4096)) * 2
+    assert held[1] - held[0] == 32_768 * 3 * 4096 * 2
+
+
+def test_vllm_reports_as_much_cache() -> None:
+    """Of DeepSeek-R1 on eight H200, by V0: 303,296 tokens (vllm-project/vllm pull request 14842)."""
+    shape, machine = load_spec(Model, "deepseek-r1"), load_spec(Cluster, "dgx-h200")
+    accelerator, software = machine.node.accelerator, load_spec(ServingStack, "vllm-v0-blocks")
+    shard = Shard(shape, 8, resolve_formats(NumberFormats(weights="fp8"), compile_device(accelerator))[0], True)
+    need = footprint(shard, depths(shape, (shape.layers,)), 0, software, 163_840, 256)
+    cache = blocks_of([need], accelerator.memory.capacity.value, KvCache(), software, 4096)
+    assert cache.blocks * cache.size == pytest.approx(303_296, rel=0.01)
+    alone = footprint(replace(shard, tp=1), depths(shape, (shape.layers,)), 0, software, 163_840, 256)
+    assert need.runtime - alone.runtime == pytest.approx(7 * 1.1e9)  # buffers of collectives
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from simulator.serving.costs.graphs import GraphSizes, graph_sizes
+from simulator.serving.costs.iteration import StageCost
 from simulator.specs import load_spec
 from simulator.specs.serving import ServingStack
 from tests.unit.serving.costs.test_iteration import MIXTRAL, compiled, stack
@@ -90,3 +91,20 @@ def test_a_host_beside_the_device_launches_what_no_graph_holds() -> None:
     assert one.least(16, 200, prompts=True) == 2e9 == all_prompts.least(200, 200)
     assert all_prompts.least(16, 200, prompts=True) == 2e9 + launching
     assert compiled(graphs=256, kernel_launch="10 us").stages[0].least(16, 1000, prompts=True) == 0
+
+
+def test_longer_decodes_replay_no_graph() -> None:
+    """vLLM's V0 engine: decodes of more than `max_seq_len_to_capture` tokens wait for the launch of each kernel."""
+    changes = {"graphs": 256, "graph_prompts": False, "kernel_launch": "60 us"}
+    every, short = (compiled(**changes, **more).stages[0] for more in ({}, {"graph_context": 8192}))  # type: ignore[arg-type]
+
+    def ticks(cost: StageCost, context: int) -> int:
+        return next(base + slope * context for end, base, slope in cost.decode(16) if context <= end)
+
+    assert ticks(short, 16 * 8192) == ticks(every, 16 * 8192)
+    waits = every.launches(16)
+    assert waits > 0
+    for context in (16 * 8192 + 1, 16 * 20_000):
+        assert ticks(short, context) - ticks(every, context) == waits
+    ends = [end for end, *_ in short.decode(16)]
+    assert ends == sorted(ends) and ends[-1] == every.decode(16)[-1][0]
