@@ -88,6 +88,14 @@ def test_experts_hold_so_many_rows_at_once() -> None:
     assert held[1] - held[0] == 32_768 * 3 * 4096 * 2
 
 
+def test_sglang_keeps_whole_sequences_in_layers_with_windows() -> None:
+    shape, software = load_spec(Model, "gpt-oss-120b"), load_spec(ServingStack, "sglang")
+    device = compile_device(load_spec(Cluster, "dgx-h200").node.accelerator)
+    shard = Shard(shape, 2, resolve_formats(NumberFormats(), device)[0], True)
+    need = footprint(shard, depths(shape, (36,)), 0, software, 8192, 256, context=34_832)
+    assert need.kv_token == 36 * 2 * 4 * 64 * 2
+
+
 def test_vllm_reports_as_much_cache() -> None:
     """Of DeepSeek-R1 on eight H200, by V0: 303,296 tokens (vllm-project/vllm pull request 14842)."""
     shape, machine = load_spec(Model, "deepseek-r1"), load_spec(Cluster, "dgx-h200")
