@@ -5,6 +5,7 @@ from simulator.calibration.stacks import own, serving, training
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.jsonl import read_lines
 from simulator.interop.rows.serving import kind_of
+from simulator.interop.rows.suspicious import contradicted_lines
 
 
 def calibrate(asked: Asked) -> None:
@@ -29,4 +30,5 @@ def calibrate(asked: Asked) -> None:
     for flag, given in (("--intervals", asked.intervals), ("--held-out", asked.held_out)):
         if given:
             raise InputError(Problem(f"`{flag}` has no meaning for rows that serve", hint="leave it out"))
-    serving.calibrate(asked, lines)
+    aside = contradicted_lines(lines)
+    serving.calibrate(asked, [line for place, line in enumerate(lines) if place not in aside])

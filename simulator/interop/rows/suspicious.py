@@ -6,17 +6,22 @@ A row is quarantined, not used, where what it says cannot all be true:
 * it is faster than the peak that it states, in the 16 bits that the peak is of: its rate of FLOPs, its MFU, or the six
   FLOPs a parameter and token of its model (arXiv:2001.08361, section 2.1) over its time: four where only adapters are
   trained, whose products need no gradient of the model's weights, and two more where all is computed again;
-* a part is more than the whole: output tokens than all tokens, a first token after the request, all later tokens.
+* a part is more than the whole: output tokens than all tokens, a first token after the request, all later tokens;
+* rows of one machine and model that differ in the length of the prompt alone say that later tokens were read faster
+  than those before them by more than `LATER`: each looks back at more. The shortest prompt counts for nothing here, as
+  it holds what is set up, and the filling of several cards.
 
 Who measured, and how far the simulator is from it, plays no part. Such rows are refused by every command that reads
 rows, with the reason behind `MARK`, and listed with the other refusals.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from simulator import units
-from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.jsonl import Line, Refused, parse_line
 
 MARK = "quarantined: "
 """How the reason of such a row begins."""
@@ -27,6 +32,12 @@ MORE = 1.02
 WHOLE = 1.2
 """The same of the mean time of later tokens times their number, over the mean time of a request: means of unequal
 requests do not multiply."""
+LATER = 1.5
+"""Ratio of seconds a token from which a later part of a prompt cannot have been read so much faster."""
+ALONE = "single_stream_prefill"
+"""Kind of rows of one prompt after the other."""
+OWN = ("id", "input_len", "metrics", "notes", "source_ref", "url")
+"""Keys of a row that may differ where the machine and the model are the same."""
 NARROW = ("fp8", "fp4", "int8")
 """Words of formats that are faster than the peak in 16 bits."""
 
@@ -45,6 +56,47 @@ def check_timed(metrics: Mapping[str, float | None], work: Mapping[str, float]) 
     """Refused where rates of a kernel or collective are not its work over its time. `work` is the amount of which each
     rate, by its key in `metrics`, is a second's."""
     _refuse(_timed(metrics, work))
+
+
+def contradicted_lines(lines: Sequence[Line]) -> dict[int, str]:
+    """`contradicted` of lines of a file; those that cannot be read contradict none."""
+    found = []
+    for line in lines:
+        try:
+            found.append(parse_line(line))
+        except Refused:
+            found.append({})
+    return contradicted(found)
+
+
+def contradicted(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Reasons for which rows are set aside that others of the same rows contradict, by place; rows as they are written.
+
+    Those of prompts that one machine reads one by one: all of a machine and model, as none says which are wrong.
+    """
+    alike: dict[str, list[tuple[float, float, int]]] = {}
+    for place, row in enumerate(rows):
+        size, rate = _positive(row.get("input_len")), _positive((row.get("metrics") or {}).get("input_tokens_per_s"))
+        if row.get("kind") == ALONE and size and rate:
+            same = {key: value for key, value in row.items() if key not in OWN}
+            alike.setdefault(json.dumps(same, sort_keys=True), []).append((size, size / rate, place))
+    return {place: reason for group in alike.values() if (reason := _faster(sorted(group))) for *_, place in group}
+
+
+def _faster(group: Sequence[tuple[float, float, int]]) -> str:
+    """Why prompts of a machine contradict each other, as (tokens, seconds, place) from the shortest; empty if not."""
+    longer = [(before, later) for before, later in pairwise(group) if later[0] > before[0]]
+    each = [(after - start) / (end - begin) for (begin, start, _), (end, after, _) in longer]
+    for (first, second), ((begin, *_), (end, *_)) in zip(pairwise(each), longer[1:], strict=True):
+        if first > LATER * second:
+            took = f"took {1e3 * second:.3g} ms each, those before {1e3 * first:.3g}"
+            return f"tokens {begin + 1:g} to {end:g} of a prompt {took}"
+    return ""
+
+
+def _positive(value: Any) -> float:
+    """A number above zero; zero for anything else."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
 
 
 def _refuse(reasons: Iterator[str]) -> None:

@@ -1,6 +1,6 @@
 """The kinds of published rows behind one door: which one a file holds, how its rows are simulated and reported."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from simulator.study.validate.causes import Cause, known_causes
 from simulator.study.validate.exchanges import validate_exchange_line
 from simulator.study.validate.kernels import validate_kernel_line
 from simulator.study.validate.network import validate_network_line
-from simulator.study.validate.serving import validate_serving_line
+from simulator.study.validate.serving import set_aside, validate_serving_line
 from simulator.study.validate.shares import shares
 from simulator.study.validate.training import validate_line
 
@@ -50,6 +50,8 @@ class Kind:
     """File of the shipped rows."""
     by: tuple[str, ...] = ("source", "device")
     """What errors are listed by where nothing else is asked for."""
+    aside: Callable[[Sequence[Line]], Mapping[int, Any]] = lambda lines: {}
+    """Outcomes of rows that others of the same lines contradict, by place."""
 
     @property
     def shipped(self) -> Path:
@@ -58,6 +60,12 @@ class Kind:
 
     def validate(self, lines: Sequence[Line], jobs: int = 1) -> list[Any]:
         """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines."""
+        aside = self.aside(lines)
+        kept = [place for place in range(len(lines)) if place not in aside]
+        found = dict(zip(kept, self._simulated([lines[place] for place in kept], jobs), strict=True))
+        return [aside[place] if place in aside else found[place] for place in range(len(lines))]
+
+    def _simulated(self, lines: Sequence[Line], jobs: int) -> list[Any]:
         if jobs < 2 or len(lines) < 2:
             return list(map(self.simulate, lines))
         places = shares(lines)
@@ -103,6 +111,7 @@ KINDS = {
         validate_serving_line,
         "serving-causes.yaml",
         "serving.jsonl",
+        aside=set_aside,
     ),
     "exchanges": Kind(
         "exchanges",

@@ -1,11 +1,13 @@
 """Serving rows simulated and scored: every error is one of time, whichever metric the row publishes."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simulator.errors import SimulatorError
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
 from simulator.interop.rows.serving import CLOSED_LOOP, MappedServing, ServingRow
+from simulator.interop.rows.suspicious import MARK, contradicted_lines
 from simulator.results import spread
 from simulator.run.ground import Conditions
 from simulator.run.measured.scores import Part, scored
@@ -154,6 +156,14 @@ def validate_serving_line(line: Line) -> ServingOutcome:
         return replace(validate_serving_row(read_row(ServingRow, parse_line(line))), line=line.place)
     except Refused as refused:
         return ServingOutcome(id_of(line), refused=str(refused), line=line.place)
+
+
+def set_aside(lines: Sequence[Line]) -> dict[int, ServingOutcome]:
+    """Outcomes of rows that other rows of the same lines contradict, by place."""
+    return {
+        place: ServingOutcome(id_of(lines[place]), refused=MARK + reason, line=lines[place].place)
+        for place, reason in contradicted_lines(lines).items()
+    }
 
 
 def validate_serving_row(row: ServingRow) -> ServingOutcome:

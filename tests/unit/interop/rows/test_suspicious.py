@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from simulator.interop.rows.jsonl import Refused, read_row
+from simulator.interop.rows.jsonl import Refused, id_of, read_lines, read_row
 from simulator.interop.rows.kernels import KernelRow, map_kernel
 from simulator.interop.rows.network import NetworkRow, map_network
 from simulator.interop.rows.serving import ServingRow
-from simulator.interop.rows.suspicious import MARK, check_serving, check_training
+from simulator.interop.rows.suspicious import MARK, check_serving, check_training, contradicted, contradicted_lines
 from simulator.interop.rows.training import Row
 from simulator.specs import data_root
+from simulator.study.validate.published import KINDS
 
 ROWS = data_root() / "workloads" / "measurements"
 TRAINED: dict[str, Any] = {
@@ -104,3 +105,37 @@ def test_a_collective_whose_bandwidth_is_not_its_bytes_over_its_time(rate: float
 def test_no_shipped_row_is_quarantined(file: str, form: Any, check: Any) -> None:
     rows = map(json.loads, (ROWS / file).read_text().splitlines())
     assert [row["id"] for row in rows if MARK in reason(check, form, row)] == []
+
+
+@pytest.mark.parametrize(
+    ("times", "aside"),
+    [
+        ((0.5, 1.7, 3.5), False),  # longer prompts take longer for each token
+        ((1.4, 2.6, 4.0), False),  # what is set up counts in the shortest one
+        ((1.5, 4.7, 6.2), True),  # 1.05 ms a token from 1,024 on, 0.36 from 4,096 on
+        ((1.5, 4.7), False),
+    ],
+)
+def test_later_tokens_of_a_prompt_are_not_read_faster(times: tuple[float, ...], aside: bool) -> None:
+    alone = {"kind": "single_stream_prefill", "source": "a table", "accelerator": "a card", "model": "Llama-3-8B"}
+    sizes = (1024, 4096, 8192)
+    rows = [
+        alone | {"id": f"pp{size}", "input_len": size, "metrics": {"input_tokens_per_s": size / time}}
+        for size, time in zip(sizes, times, strict=False)
+    ]
+    other = alone | {"input_len": 2048, "metrics": {"input_tokens_per_s": 1e6}, "accelerator": "another"}
+    found = contradicted([other, *rows, {}, alone | {"input_len": "long", "metrics": None}])
+    assert list(found) == ([1, 2, 3] if aside else [])
+    assert set(found.values()) <= {"tokens 4097 to 8192 of a prompt took 0.366 ms each, those before 1.04"}
+
+
+def test_shipped_rows_that_others_contradict_are_listed() -> None:
+    """Two, four and four cards of one table, in 16 bits, which read prompts faster the longer they are."""
+    lines = list(read_lines(ROWS / "serving.jsonl"))
+    found = {id_of(lines[place]) for place in contradicted_lines(lines)}
+    machines = ("a100-sxm-80gb", "a100-sxm-80gb-4", "l40s-48gb-4", "rtx-5000-ada-32gb-4")
+    assert found == {f"llamacpp-dai-{name}-8b-f16-pp{size}" for name in machines for size in (1024, 4096, 8192)}
+    few = [line for line in lines if "rtx-5000-ada-32gb-4-8b-f16" in (line.text or "")]
+    outcomes = KINDS["serving"].validate(few)
+    assert [MARK in one.refused for one in outcomes if "-pp" in one.id] == [True] * 3
+    assert [one.refused for one in outcomes if "-tg" in one.id] == [""] * (len(outcomes) - 3)
