@@ -11,8 +11,8 @@ from simulator.interop.rows.words import vocabulary
 _FORMS = {"sxm": r"sxm\d?|hgx|dgx|oam|nvswitch|nvlink\w*|hbm3", "pcie": r"pcie|pci e", "nvl": r"nvl(?! ?\d\d)"}
 """Forms by their words. Of the cards that come in several forms those with HBM3 are modules (the PCIe ones: HBM2e)."""
 _OTHER = (
-    r"mobile|laptop|max q|4090 d|(?<!4070 ti )super|mig|1g|2g|3g|4g|7g|h20 3e|mi250x(?! gcd)"
-    r"|h100 (64gb|96gb(?! hbm2e))|simulated|a10g"
+    r"mobile|laptop|max q|(?<!4070 ti )super|mig|1g|2g|3g|4g|7g|mi250x(?! gcd)"
+    r"|h100 (64gb|96gb(?! hbm2e))|simulated"
 )
 """Words that name something else than the cards of the table."""
 
@@ -37,7 +37,7 @@ def card(words: str, link: str = "") -> tuple[str | None, bool]:
     inner = re.search(r"\(([^()]*)\)", words)  # the card in a host: (RTX 4090)
     if inner and _chips(plain(inner[1])):
         words = inner[1]
-    text = re.sub(r"^\d+ ?x ?", "", plain(words))
+    text = re.sub(r"^\d+ ?x ?", "", plain(_of_instance(words) or words))
     chips, forms = _chips(text), _forms(text) or _forms(plain(link))
     if len(chips) != 1 or re.search(rf"\b({_OTHER})\b", text):
         return None, False
@@ -51,6 +51,14 @@ def card(words: str, link: str = "") -> tuple[str | None, bool]:
     open_form = len({card.forms for card in usual}) > 1 and not forms
     open_size = len({card.memory for card in usual if card.forms == known[0].forms}) > 1 and not sizes
     return known[0].name, open_form or open_size
+
+
+def _of_instance(words: str) -> str | None:
+    """Words of the card in the cloud instance that a text names (`p5.48xlarge`); None where it names none."""
+    text = re.sub(r"[^a-z0-9.]+", " ", words.lower())
+    found = (one for one in vocabulary().instances if re.search(rf"(?<![\w.])({one.words})(?![\w.])", text))
+    known = next(found, None)
+    return known.name if known else None
 
 
 def _chips(text: str) -> set[str]:

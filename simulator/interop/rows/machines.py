@@ -6,6 +6,9 @@ One number a statement, as its authors make it; nothing here is fitted.
 import re
 from typing import Any, NamedTuple
 
+from simulator.specs import load_spec
+from simulator.specs.hardware import Cluster
+
 NODES = (("4 inter-GPU connects", "bloom-jean-zay"),)
 """Clusters for rows whose `intra_node` says that they are not as usual, by words of it."""
 
@@ -62,3 +65,17 @@ def noise(cluster: str, table: str | None, devices: int, assumed: list[str]) -> 
         return {}
     assumed.append(mended.words)
     return {"stragglers": {"devices": tuple(range(devices)), "slowdown": mended.slowdown}}
+
+
+USUAL = "l40s-cluster"
+"""What joins nodes whose own profile stands alone: a switch of data-centre Ethernet and cards on PCIe."""
+
+
+def joined(cluster: Cluster, assumed: list[str]) -> Cluster:
+    """The cluster, with a usual network where its profile stands alone and there are several nodes."""
+    if cluster.network.kind != "none":
+        return cluster
+    usual = load_spec(Cluster, USUAL)
+    assumed.append("nodes joined by one switch of data-centre Ethernet")
+    node = cluster.node.model_copy(update={"nics": cluster.node.nics or usual.node.nics})
+    return cluster.model_copy(update={"network": usual.network, "node": node})

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.machines import joined
 from simulator.interop.rows.serving_settings import Told
 from simulator.specs.hardware import Cluster
 from simulator.specs.serving import Batching, ExpertTraffic, KvCache, Layout, Pool
@@ -67,7 +68,7 @@ def _count(row: "ServingRow", role: str) -> int:
     return int(_workers(row, role, []).get("workers") or 1)
 
 
-def spanning(cluster: Cluster, found: Sequence[Pool]) -> Cluster:
+def spanning(cluster: Cluster, found: Sequence[Pool], assumed: list[str]) -> Cluster:
     """The cluster with as many nodes as pools take: a worker lies on whole nodes, or with others on one."""
     per_node = cluster.node.devices
     nodes, free = 0, 0
@@ -80,9 +81,8 @@ def spanning(cluster: Cluster, found: Sequence[Pool]) -> Cluster:
                 free = -each % per_node
             else:
                 free -= each
-    if nodes > 1 and cluster.network.kind == "none":
-        raise Refused(f"{nodes} nodes of {cluster.name}, which no network joins")
-    return cluster.model_copy(update={"nodes": nodes})
+    needed = cluster.model_copy(update={"nodes": nodes})
+    return joined(needed, assumed) if nodes > 1 else needed
 
 
 def _workers(row: "ServingRow", role: str, assumed: list[str]) -> Mapping[str, Any]:

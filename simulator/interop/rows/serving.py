@@ -10,25 +10,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from simulator.errors import InputError
-from simulator.interop.rows import conversations, trtllm_bench
 from simulator.interop.rows import serving_limits as limits
 from simulator.interop.rows import serving_names as names
+from simulator.interop.rows import trtllm_bench
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.pools import APART, ROLES, pools, router, spanning
 from simulator.interop.rows.serving_settings import Case, Told, settings
-from simulator.interop.rows.slices import slice_of
 from simulator.interop.rows.speculation import speculation
+from simulator.interop.rows.stated.formats import formats
+from simulator.interop.rows.stated.layout import layout, machine, spread
+from simulator.interop.rows.stated.lengths import fixed
+from simulator.interop.rows.stated.lengths import lengths as lengths_of
+from simulator.interop.rows.stated.options import Options, options
 from simulator.interop.rows.suspicious import check_serving
-from simulator.specs.distribution import Distribution
-from simulator.specs.hardware import Cluster
+from simulator.interop.rows.words import vocabulary
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Overlap, Serving, ServingStack
+from simulator.specs.serving import Batching, KvCache, NumberFormats, Overlap, Serving, ServingStack
 from simulator.specs.speculation import Speculation
 
 Length = Field(default=None, ge=0, le=10_000_000)
@@ -48,8 +51,8 @@ KINDS = (
 """Kinds of rows that are simulated."""
 ONLINE = ("online_serving", APART)
 """Kinds of rows of requests that come one after the other."""
-SHORT = (64, 256)
-"""(prompt, answer) tokens of a single stream where a row does not say, as chat programs show their rate."""
+FILLED = ("static_batch_throughput", "decode_throughput")
+"""Kinds of batches that enter and leave together."""
 TUNED = ("tensorrt-llm", "tensorrt-llm-pytorch")
 """Stacks whose benchmark derives the limits of the engine from lengths and memory."""
 MOST_AT_ONCE = 20_000
@@ -96,6 +99,12 @@ class ServingRow(BaseModel):
     notes: str | None = None
     metrics: dict[str, float | int | None]
 
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, kind: str) -> str:
+        """The kind that another word for it means."""
+        return vocabulary().serving.kinds.get(re.sub(r"[- ]", "_", kind.lower()), kind)
+
     @property
     def device(self) -> str:
         """The accelerator, as the tables of errors list it."""
@@ -132,6 +141,8 @@ class MappedServing:
     """Whether all requests come at once and the run may be cut short and continued in proportion."""
     tuned: bool
     """Whether the limits of the engine are still to be derived from lengths and memory."""
+    filled: bool
+    """Whether its batch is still to be derived from lengths and memory: the largest."""
     assumed: tuple[str, ...]
     """What the row leaves open and how it was filled in."""
 
@@ -156,9 +167,18 @@ def draft_serving(row: ServingRow) -> MappedServing:
     _check_supported(row)
     assumed: list[str] = []
     try:
-        return _mapped(row, assumed)
+        return _mapped(_with_batch(row), assumed)
     except (InputError, ValidationError) as error:
         raise Refused(" ".join(str(error).split())) from None
+
+
+def _with_batch(row: ServingRow) -> ServingRow:
+    """The row with the number of requests that run together in the key of its kind."""
+    if row.kind in FILLED and row.batch_size is None:
+        return row.model_copy(update={"batch_size": row.concurrency or row.num_requests})
+    if row.kind == "online_serving" and row.request_rate_per_s is None and row.concurrency is None:
+        return row.model_copy(update={"concurrency": row.batch_size})
+    return row
 
 
 def _check_supported(row: ServingRow) -> None:
@@ -167,7 +187,7 @@ def _check_supported(row: ServingRow) -> None:
     reasons = {
         f"the row is not complete: {row.reason or 'without a reason'}": row.complete is False,
         f"arrivals `{row.arrivals}`": row.arrivals not in (None, CLOSED_LOOP),
-        f"lengths between {row.length_range} of those stated": not 0 < min(row.length_range or (1,)) <= 1,
+        f"lengths between {row.length_range} of those stated": not 0 <= min(row.length_range or (1,)) <= 1,
         "lengths are ambiguous": " or " in (row.workload or ""),
         "prefixes are shared in a way that is not stated": "shared-prefix" in (row.workload or ""),
         "measured values are missing": not any(row.metrics.values()),
@@ -187,41 +207,13 @@ UNBOUNDED = ("prefill_throughput", "decode_throughput")
 """Kinds of rows of as many requests as a benchmark chose."""
 CLOSED_LOOP = "closed loop"
 """Word of `arrivals`: `concurrency` requests are in flight all the time."""
-RACK = 32
-"""Devices from which a node of ours is a rack, whose trays others call nodes."""
 ROUNDS = 10
 """Requests of a closed loop for each one in flight, where a row does not say."""
-EAGER = re.compile(r"(enforce[-_]eager|disable[-_]cuda[-_]graph)(?!=false)", re.I)
-"""Options of vLLM and of SGLang that launch every kernel of an iteration by itself."""
+CLIENT_REQUESTS = 1000
+"""Requests of a client that is told neither how many nor how fast: `--num-prompts` and `--request-rate inf` of
+`vllm bench serve` (vllm/benchmarks/serve.py) and of SGLang's bench_serving.py."""
 BURST = "1e6 /s"
 """Rate of a client that sends all requests at once, which pass the front end of the engine one after the other."""
-AXES = {
-    "tensor_parallel": "tp",
-    "tensor_parallel_size": "tp",
-    "pipeline_parallel": "pp",
-    "pipeline_parallel_size": "pp",
-    "data_parallel": "dp",
-    "data_parallel_size": "dp",
-    "expert_parallel": "ep",
-    "moe_ep": "ep",
-    "decode_context_parallel_size": "dcp",
-}
-"""Other names of the keys of `parallelism`."""
-
-
-def _spread(row: ServingRow) -> dict[str, int]:
-    """Parallel sizes by our names; raises Refused for an axis or a size that is not known."""
-    found: dict[str, int] = {}
-    for key, size in (row.parallelism or {}).items():
-        name = AXES.get(key.lower(), key.lower())
-        if size is None:
-            continue
-        if isinstance(size, bool) or not isinstance(size, int):
-            raise Refused(f"key `parallelism.{key}`: `{str(size)[:40]}` is not a whole number")
-        if name not in ("tp", "pp", "dp", "ep", "dcp", "attention_dp", "moe_tp") and size != 1:
-            raise Refused(f"parallelism `{key}`")
-        found[name] = max(size, found.get(name, size))
-    return found
 
 
 def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
@@ -239,20 +231,20 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     if card(row.accelerator)[1]:
         assumed.append(f"accelerator `{row.accelerator}` taken as {card(row.accelerator)[0]}")
     stack, precision = _told(row, said, names.stack(stack_name), stack_name, assumed)
-    cluster = _machine(row)
-    lengths = _lengths(row, model, assumed)
+    cluster = machine(row, assumed)
+    lengths = lengths_of(row, model, ONLINE, assumed)
     count, steady = _count(row, lengths, assumed)
     placed: dict[str, Any]
     if row.kind == APART:
         told: dict[str, Told] = {role: _said(row, role) for role in ROLES}
         placed = {"pools": pools(row, round(lengths.prompt.most), told, assumed), "first_token": "decode"}
         placed |= router(row, placed["pools"], told["prefill"], assumed)
-        cluster = spanning(cluster, placed["pools"])
+        cluster = spanning(cluster, placed["pools"], assumed)
     else:
-        layout, replicas = _layout(row, stack)
-        if layout.devices * replicas > cluster.devices:
-            raise Refused(f"{layout.devices * replicas} accelerators of {cluster.devices} in {cluster.name}")
-        placed = {"replicas": replicas, "parallel": layout}
+        parallel, replicas = layout(row, stack, assumed)
+        if parallel.devices * replicas > cluster.devices:
+            raise Refused(f"{parallel.devices * replicas} accelerators of {cluster.devices} in {cluster.name}")
+        placed = {"replicas": replicas, "parallel": parallel}
     drafts = speculation(row, assumed)
     serving = Serving(
         **placed,
@@ -275,25 +267,8 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     )
     tuned = stack_name in TUNED and steady and fixed(lengths) is not None and row.max_num_seqs is None
     tuned &= said.sequences is None
-    return MappedServing(row, scenario, stack_name, count, steady, tuned, tuple(assumed))
-
-
-def _machine(row: ServingRow) -> Cluster:
-    """The machine of a row of one engine: one node, or as many as the row says and its accelerators fill."""
-    found, nodes = names.cluster(row.accelerator), row.num_nodes or 1
-    if found.network.kind == "torus":
-        hosts = -(-(row.num_accelerators or 1) // found.node.devices)
-        return slice_of(found, hosts * found.node.devices)
-    if nodes == 1 or row.kind == APART or (row.num_accelerators or 0) <= 1:
-        return found.model_copy(update={"nodes": 1})
-    devices = row.num_accelerators or 1
-    if found.node.devices > devices:  # a rack that NVLink joins counts as one node here
-        if found.node.devices < RACK:
-            raise Refused(f"{nodes} nodes with {devices} accelerators of {found.node.devices} in each")
-        return found.model_copy(update={"nodes": 1})
-    if found.network.kind == "none":
-        raise Refused(f"{nodes} nodes of {found.name}, which no network joins")
-    return found.model_copy(update={"nodes": -(-devices // found.node.devices)})
+    filled = row.kind in FILLED and row.batch_size is None
+    return MappedServing(row, scenario, stack_name, count, steady, tuned, filled, tuple(assumed))
 
 
 def _said(row: ServingRow, role: str = "") -> Told:
@@ -304,7 +279,7 @@ def _said(row: ServingRow, role: str = "") -> Told:
         return Told()
     weights, sizes = row.number_format, (row.input_len or 0, row.output_len or 0)
     named = row.source, row.engine, row.model, row.accelerator, weights
-    tp = 1 if row.kind == APART else _spread(row).get("tp") or 1
+    tp = 1 if row.kind == APART else spread(row).get("tp") or 1
     drafts = row.spec_decoding not in (None, "none")
     case = Case(*named, tp, in_flight, sizes, row.day or "", drafts, row.recipe or "", role, row.kind)
     return settings(case, row.kind == APART) or Told()
@@ -314,13 +289,14 @@ def _told(
     row: ServingRow, said: Told, stack: ServingStack, name: str, assumed: list[str]
 ) -> tuple[ServingStack, NumberFormats]:
     """(stack, number formats) with the kernels and formats of experts that the benchmark's scripts choose."""
-    precision = names.formats(row.precision or {}, name, "fp16", assumed, row.model)
+    told = options(row.engine_options)
+    precision = formats(_with_cache(row, told), name, "fp16", assumed, row.model, row.engine)
     if said.kv is not None and "kv" not in (row.precision or {}):
         assumed.append(f"keys and values in {said.kv}, as in the benchmark's scripts")
         precision = precision.model_copy(update={"kv": said.kv})
     if said.captures is False:
         assumed.append("no captured graphs, as in the benchmark's scripts")
-    if said.captures is False or EAGER.search(row.engine_options or ""):
+    if said.captures is False or told.eager or not names.captures(row.engine):
         stack = stack.model_copy(update={"graphs": None})
     if said.overlaps_verification:
         stack = stack.model_copy(update={"verify_overhead": None})
@@ -331,6 +307,12 @@ def _told(
         precision = precision.model_copy(update={"expert_activations": said.expert_rows})
     families = dict.fromkeys((said.experts, *stack.expert_kernels))
     return stack.model_copy(update={"expert_kernels": tuple(families)}), precision
+
+
+def _with_cache(row: ServingRow, told: Options) -> dict[str, Any]:
+    """The precision of a row, with the format of the cache that its options state."""
+    precision = row.precision or {}
+    return precision if told.kv is None or precision.get("kv") else {**precision, "kv": told.kv}
 
 
 def _simulated(row: ServingRow, count: int) -> int:
@@ -351,119 +333,9 @@ def _cache(row: ServingRow, said: Told) -> KvCache:
     """A batch that was run had the memory that it needed; engines that serve keep some back."""
     if _alone(row):
         return KvCache(prefix_caching="none", watermark=0.0, free_share=1.0)
-    return KvCache(prefix_caching="none", memory_share=said.memory_share, free_share=said.free_share)
-
-
-def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
-    """(layout of a replica, replicas)."""
-    spread = _spread(row)
-    tp, pp, dp = (spread.get(key) or 1 for key in ("tp", "pp", "dp"))
-    ep, cut, among = (spread.get(key) or 1 for key in ("ep", "moe_tp", "attention_dp"))
-    if min(tp, pp, dp, ep, cut, among) < 1:
-        raise Refused("a parallel size below 1")
-    each = cut if "moe_tp" in spread else tp if ep == 1 and among == 1 else 1
-    sharers = ep * each / tp
-    if spread.get("attention_dp", sharers) != sharers or sharers % 1:
-        raise Refused(f"attention tp {tp} x dp {among}, experts tp {each} x ep {ep}: not the same devices")
-    etp = each if each != (tp if ep == 1 else 1) else None
-    parallel = Layout(tp=tp, pp=pp, ep=ep, etp=etp, dcp=spread.get("dcp") or 1)
-    dp *= parallel.sharers
-    if row.num_accelerators is None:
-        if not spread:
-            raise Refused("how many accelerators is not stated")
-    elif tp * pp * dp != row.num_accelerators:
-        if stack.split == "layer":
-            tp, pp, dp = 1, row.num_accelerators, 1
-        elif spread:
-            raise Refused(f"tp {tp} x pp {pp} x dp {dp} is not {row.num_accelerators} accelerators")
-        else:
-            tp = row.num_accelerators
-    return parallel.model_copy(update={"tp": tp, "pp": pp}), dp
-
-
-def _lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
-    prompt, output = row.input_len, row.output_len
-    if row.kind == APART and output is None and row.metrics.get("mean_output_tokens"):
-        output = round(row.metrics["mean_output_tokens"] or 1)
-        assumed.append(f"answers of {output:,} tokens, the mean of those that came")
-    if row.kind in ONLINE and output is None and row.max_output_len:
-        raise Refused("answers end on their own and their length is not stated")
-    if row.kind in ("first_token_latency", "single_stream_prefill", "prefill_throughput"):
-        output = 1
-    if row.kind == "single_stream_decode" and output is None:
-        prompt, output = SHORT[0] if prompt is None else prompt, SHORT[1]
-        assumed.append(f"{prompt} tokens of prompt and {output} of answer")
-    if row.kind == "single_stream_decode" and prompt is None:
-        prompt = 1
-        assumed.append("an empty prompt")
-    if prompt is None or output is None or _spoken(row):
-        return _named_lengths(row, model, assumed)
-    return Lengths(prompt=_ranged(prompt, row), output=_ranged(output, row))
-
-
-def _spoken(row: ServingRow) -> bool:
-    """Whether the lengths of a row are means over conversations that differ."""
-    return row.kind in (*ONLINE, "offline_throughput") and bool(re.search("sharegpt", row.workload or "", re.I))
-
-
-def _ranged(length: int, row: ServingRow) -> Distribution:
-    """A length, or the uniform draws between the parts of it that a row states."""
-    if row.length_range is None or row.length_range[0] == row.length_range[1] == 1:
-        return Distribution(fixed=max(length, 1))
-    low, high = (max(round(part * length), 1) for part in sorted(row.length_range))
-    return Distribution(uniform=(low, high))
-
-
-def _named_lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
-    """Lengths of a named workload; a median request takes the medians."""
-    words = f"{row.workload or ''} {row.source}".lower()
-    name = next((found for pattern, found in names.LENGTHS if row.workload and re.search(pattern, words)), None)
-    if name is None:
-        raise Refused("lengths of prompts and answers are not stated")
-    drawn = names.lengths(name)
-    if row.kind == "single_request_latency":
-        medians = {"azure-code": (1500, 13), "azure-conversation": (1020, 129)}.get(name)
-        if medians is None:
-            raise Refused("the median lengths of the workload are not known")
-        assumed.append(f"median lengths of the trace: {medians[0]} and {medians[1]} tokens (arXiv:2311.18677)")
-        return Lengths(prompt=Distribution(fixed=medians[0]), output=Distribution(fixed=medians[1]))
-    means = _stated_means(row)
-    if means is None:
-        assumed.append(f"lengths drawn from `{name}`")
-        return _within(drawn, model)
-    assumed.append(f"lengths lognormal, of the stated means {means[0]:.0f} and {means[1]:.0f}")
-    prompt, answer = (
-        conversations.cut_lognormal(*of) for of in zip(means, (conversations.PROMPT, conversations.ANSWER), strict=True)
-    )
-    drawn = Lengths(prompt=prompt, output=answer)
-    return _within(drawn, model)
-
-
-def _within(drawn: Lengths, model: Model) -> Lengths:
-    """Lengths cut so that prompt and answer fit into the model's context."""
-    context = model.max_sequence or 4096
-    cut = {"prompt": context - context // 4, "output": context // 4}
-    changed = {key: getattr(drawn, key) for key in cut}
-    changed = {key: d.model_copy(update={"high": min(d.high or cut[key], cut[key])}) for key, d in changed.items()}
-    return drawn.model_copy(update=changed)
-
-
-def _stated_means(row: ServingRow) -> tuple[float, float] | None:
-    """Mean tokens of prompts and answers: stated, or from rates of one run that differ only in what they count."""
-    if row.input_len and row.output_len:
-        return row.input_len, row.output_len
-    rates = [row.metrics.get(key) for key in ("requests_per_s", "total_tokens_per_s", "output_tokens_per_s")]
-    if not all(rate and rate > 0 for rate in rates):
-        return None
-    requests, tokens, output = (float(rate or 0) for rate in rates)
-    return ((tokens - output) / requests, output / requests) if tokens - output >= requests <= output else None
-
-
-def fixed(lengths: Lengths) -> tuple[int, int] | None:
-    """(prompt, answer) where all requests are alike."""
-    if lengths.prompt.fixed is None or lengths.output.fixed is None:
-        return None
-    return round(lengths.prompt.fixed), round(lengths.output.fixed)
+    told = options(row.engine_options)
+    memory, free = told.memory_share or said.memory_share, told.free_share or said.free_share
+    return KvCache(prefix_caching="none", memory_share=memory, free_share=free)
 
 
 def _context(lengths: Lengths, model: Model) -> int:
@@ -475,16 +347,16 @@ def _context(lengths: Lengths, model: Model) -> int:
 
 def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, bool]:
     """(requests of the measured run, whether all come at once and wait for places)."""
-    if row.kind in ("static_batch_throughput", "decode_throughput"):
+    if row.kind in FILLED:
         if row.batch_size is None:
-            raise Refused("the batch is not stated")
-        return row.batch_size, False
+            assumed.append("the largest batch that fits, as a table of the highest rates has it")
+        return row.batch_size or 1, False
     if row.kind not in ("offline_throughput", *ONLINE):
         return row.batch_size or 1, False
     if row.num_requests:
         return row.num_requests, row.kind == "offline_throughput"
     if row.batch_size:
-        replicas = _spread(row).get("dp") or 1
+        replicas = spread(row).get("dp") or 1
         if replicas > 1:
             assumed.append(f"{row.batch_size} requests for each of {replicas} replicas")
         return row.batch_size * replicas, row.kind == "offline_throughput"
@@ -494,6 +366,9 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
     if row.concurrency:
         assumed.append(f"{row.concurrency} requests, one a client")
         return row.concurrency, False
+    if row.kind in ONLINE:
+        assumed.append(f"{CLIENT_REQUESTS:,} requests, as many as the clients of vLLM and SGLang send")
+        return CLIENT_REQUESTS, False
     count = trtllm_bench.requests(*(fixed(lengths) or (1024, 512)))
     assumed.append(f"{count:,} requests, as many as NVIDIA's tables take for such lengths")
     return count, row.kind == "offline_throughput"
@@ -508,14 +383,16 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     if row.concurrency is not None:
         paced = None if unpaced else f"{_rate(row)} /s"
         return Arrivals(closed_loop=ClosedLoop(clients=row.concurrency, rate=paced))  # type: ignore[arg-type]
+    if row.request_rate_per_s is None:
+        assumed.append("all requests at once, as clients send them that are told no rate")
+        return Arrivals(constant=BURST)  # type: ignore[arg-type]
     rate = _rate(row)
     assumed.append("Poisson arrivals")
     return Arrivals(poisson=f"{rate} /s")  # type: ignore[arg-type]
 
 
 def _rate(row: ServingRow) -> float:
-    if not isinstance(row.request_rate_per_s, float | int):
-        raise Refused("neither request rate nor concurrency is stated")
+    assert isinstance(row.request_rate_per_s, float | int)
     if row.request_rate_per_s <= 0:
         raise Refused("key `request_rate_per_s`: `0` or less; write more than 0")
     return row.request_rate_per_s
@@ -531,17 +408,14 @@ def _batching(
     assumed: list[str],
 ) -> Batching:
     """What the row says about the engine's settings; where it says nothing the stack's."""
-    if row.kind in ("static_batch_throughput", "decode_throughput"):
+    if row.kind in FILLED:
         return Batching(policy="static", max_sequences=row.batch_size)
     if _alone(row):
         return Batching(max_sequences=min(max(row.batch_size or 1, 1), stack.token_budget))
-    options = (row.engine_options or "").lower()
-    most, budget = row.max_num_seqs, re.search(r"max-num-batched-tokens=(\d{1,7})\b", options)
-    chunked = re.search(r"chunked-prefill=(true|false)", options)
-    policy, offline = None, row.kind not in ONLINE
-    if chunked and chunked[1] == "true":
-        policy = "vllm-v1"
-    tokens = int(budget[1]) if budget else said.tokens if offline else None
+    told = options(row.engine_options)
+    most, offline = row.max_num_seqs or told.sequences, row.kind not in ONLINE
+    policy = "vllm-v1" if told.cuts_prompts else None
+    tokens = told.tokens or (said.tokens if offline else None)
     most = most or (said.sequences if offline or stack_name in limits.V0 else None)
     if stack_name in limits.V0 and tokens is None and policy is None:
         policy, tokens = limits.of_v0(stack_name, row.engine_version, row.accelerator, model, said)
@@ -550,7 +424,7 @@ def _batching(
         most, tokens = limits.of_v1(row.accelerator, row.kind in ONLINE)
         assumed.append(f"at most {most:,} sequences and {tokens:,} tokens an iteration, the defaults of device and use")
     if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
-        ranks = 1 if row.kind == APART else _spread(row).get("attention_dp") or 1
+        ranks = 1 if row.kind == APART else spread(row).get("attention_dp") or 1
         tokens, most = said.limits(row.concurrency, row.input_len, 1 if drafts is None else drafts.most_rows, ranks)
         assumed.append(f"limits of the engine as in the benchmark's scripts: {most} sequences")
     return Batching(

@@ -293,18 +293,11 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})
 
 
-USUAL = "l40s-cluster"
-"""What joins nodes whose own profile stands alone: a switch of data-centre Ethernet and cards on PCIe."""
-
-
 def _joined(cluster: Cluster, row: Row, assumed: list[str]) -> Cluster:
     """Servers that stand alone in their profile, joined by the rate that a row states."""
     if not row.inter_node_gbps_per_device:
         raise Refused("several nodes of a server that has no network here: state `inter_node_gbps_per_device`")
-    usual = load_spec(Cluster, USUAL)
-    assumed.append("nodes joined by one switch of data-centre Ethernet")
-    node = cluster.node.model_copy(update={"nics": usual.node.nics})
-    return cluster.model_copy(update={"network": usual.network, "node": node})
+    return machines.joined(cluster, assumed)
 
 
 def _cluster_name(row: Row, assumed: list[str]) -> str:

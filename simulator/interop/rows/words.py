@@ -16,7 +16,7 @@ FILE = "workloads/measurements/words.yaml"
 class _Words(Spec):
     """An entry with patterns."""
 
-    @field_validator("words", "engine", "version", "chip", check_fields=False)
+    @field_validator("words", "engine", "version", "chip", "model", check_fields=False)
     @classmethod
     def _compiles(cls, pattern: str) -> str:
         try:
@@ -65,6 +65,41 @@ class Engine(_Words):
     """Of the stack; None: nothing like it is simulated."""
     stands_in: bool = False
     """Whether it is not the engine itself but what is most like it: rows list that as assumed."""
+    captures: bool = True
+    """Whether it runs captured graphs where the stack does; launches of every kernel by themselves else."""
+
+
+class NumberFormat(_Words):
+    """What words on the precision of weights stand for."""
+
+    words: str
+    """Pattern of the whole text, without words that only say how a format is used."""
+    format: str
+    """Of the weights."""
+    bits: float | None = None
+    """That a weight takes with its scales, where they are not the format's own."""
+    rows: str | None = None
+    """Format of the rows that weights multiply, where the words say it; `plain`: 16 bits."""
+
+
+class Published(_Words):
+    """The number format that some models are published in."""
+
+    model: str
+    """Pattern of the whole of their names, without what says how they were tuned."""
+    weights: str
+    """Words on the precision of their weights."""
+
+
+class Workload(_Words):
+    """The lengths of requests that the name of a workload stands for."""
+
+    words: str
+    """Pattern in the words of workload and source."""
+    engine: str = ""
+    """Pattern in the engine's name; empty for all."""
+    name: str
+    """Of the lengths."""
 
 
 class Machine(Spec):
@@ -96,6 +131,18 @@ class ServingWords(Spec):
     """Cluster by the profile of the accelerator."""
     models: Mapping[str, str]
     """Model profile by the name of a model."""
+    alike: tuple[Named, ...]
+    """Model profile by the whole of a name, without what says how a model was tuned or stored."""
+    kinds: Mapping[str, str]
+    """Kinds of rows by other words for them, joined by underscores."""
+    lengths: tuple[Workload, ...]
+    """Lengths of requests by the words of a workload; the first that fits counts."""
+    axes: Mapping[str, tuple[str, ...]]
+    """Axes of ours by the keys of `parallelism`, joined by underscores."""
+    formats: tuple[NumberFormat, ...]
+    """Number formats by the words of rows."""
+    published: tuple[Published, ...]
+    """What models of fewer than 16 bits are published in."""
     stacks: tuple[Engine, ...]
     """Stacks by engine and version."""
 
@@ -105,6 +152,8 @@ class Vocabulary(Spec):
 
     cards: tuple[Card, ...]
     """Accelerators."""
+    instances: tuple[Named, ...]
+    """Words of the card in it, by the name of a cloud's instance."""
     training: TrainingWords
     serving: ServingWords
     network: tuple[Machine, ...]

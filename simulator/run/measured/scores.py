@@ -37,6 +37,28 @@ LATER = {
     "e2e_latency_mean_s": "request",
 }
 """The same of later tokens, and of whole requests."""
+STEPS = ("tpot_mean_s", "itl_mean_s", "itl_s", "tbt_s", "tpot_median_s", "time_per_output_token_s")
+"""Times of a token in a single stream, where its rate is not stated."""
+LAST = {
+    "ttft_p50_s": "ttft_median",
+    "tpot_p50_s": "tpot_median",
+    "itl_s": "gap",
+    "itl_median_s": "gap",
+    "itl_p50_s": "gap",
+    "time_per_output_token_s": "tpot",
+    "latency_s": "request",
+    "e2e_latency_median_s": "request_median",
+    "e2e_latency_p50_s": "request_median",
+}
+"""Times that are scored where a row has no other figure."""
+SPEEDS = {
+    "output_tokens_per_s_per_user": "tpot",
+    "output_tokens_per_s_per_user_mean": "tpot",
+    "output_tokens_per_s_per_user_p50": "tpot_median",
+    "tokens_per_s_per_user": "tpot",
+    "tokens_per_s_per_request_mean": "tpot",
+}
+"""Rates of later tokens of one request, which are scored where a row has nothing else."""
 _costs: "OrderedDict[str, tuple[StageCost, ...]]" = OrderedDict()
 
 
@@ -154,8 +176,9 @@ def _answers(mapped: MappedServing, run: ServingRun) -> Part:
     if row.kind == "single_stream_decode":
         first = ledger.first_token[0]
         step = (ledger.finish[0] - first) / TICKS_PER_SECOND / max(ledger.output[0] - 1, 1)
-        if measured := row.metrics.get("tpot_s"):
-            return Part("tpot_s", float(measured), step, False)
+        for metric in ("tpot_s", *(() if row.metrics.get("output_tokens_per_s") else STEPS)):
+            if row.metrics.get(metric):
+                return Part(metric, _figure(row, metric), step, False)
         return Part("output_tokens_per_s", _figure(row, "output_tokens_per_s"), 1 / step, True)
     time = duration(mapped, run)
     devices, nodes = row.num_accelerators or 1, row.num_nodes or 1
@@ -171,6 +194,10 @@ def _answers(mapped: MappedServing, run: ServingRun) -> Part:
             return Part(metric, _figure(row, metric), mapped.requests * tokens / time, True)
     if row.metrics.get("makespan_s"):
         return Part("makespan_s", _figure(row, "makespan_s"), time, False)
+    if found := _rarer(mapped, run):
+        return found
+    if row.metrics.get("e2e_latency_s"):
+        return Part("e2e_latency_s", _figure(row, "e2e_latency_s"), time, False)
     raise Refused("no latency and no rate in the row")
 
 
@@ -198,6 +225,18 @@ def _latencies(mapped: MappedServing, run: ServingRun) -> tuple[Part, ...]:
     return tuple(found) or (_answers(mapped, run),)
 
 
+def _rarer(mapped: MappedServing, run: ServingRun) -> Part | None:
+    """A figure of a row that has none of the usual ones: of one request, in other words."""
+    row, known = mapped.row, _times(run)
+    for metric, time in LAST.items():
+        if row.metrics.get(metric):
+            return Part(metric, _figure(row, metric), known[time], False)
+    for metric, time in SPEEDS.items():
+        if row.metrics.get(metric) and known[time]:
+            return Part(metric, _figure(row, metric), 1 / known[time], True)
+    return None
+
+
 def _times(run: ServingRun) -> dict[str, float]:
     """Means and medians over requests in seconds, 0 where answers have one token."""
     ledger = run.ledger
@@ -212,6 +251,7 @@ def _times(run: ServingRun) -> dict[str, float]:
         "tpot_median": np.median(tokens),
         "gap": (finish - first).sum() / later.sum(),
         "request": (finish - arrival).mean(),
+        "request_median": np.median(finish - arrival),
     }
     return {name: float(time / TICKS_PER_SECOND) for name, time in ticks.items()}
 

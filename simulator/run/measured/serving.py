@@ -7,15 +7,19 @@ from pydantic import ValidationError
 from simulator.errors import InputError
 from simulator.interop.rows import trtllm_bench
 from simulator.interop.rows.jsonl import Refused
-from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving, fixed
+from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving
+from simulator.interop.rows.stated.lengths import fixed
 from simulator.serving.costs.footprint import DEFAULT_SHARE
 from simulator.serving.fleet.system import resolve
 from simulator.specs.scenario import ServingScenario
+from simulator.specs.serving import Batching
 
 
 def map_serving_row(row: ServingRow) -> MappedServing:
     """The scenario of a row; raises Refused with the reason where it cannot be simulated."""
     drafted = draft_serving(row)
+    if drafted.filled:
+        return _filled(drafted)
     if not drafted.tuned:
         return drafted
     assumed = list(drafted.assumed)
@@ -24,6 +28,25 @@ def map_serving_row(row: ServingRow) -> MappedServing:
     except (InputError, ValidationError) as error:
         raise Refused(" ".join(str(error).split())) from None
     return replace(drafted, scenario=scenario, tuned=False, assumed=tuple(assumed))
+
+
+def _filled(drafted: MappedServing) -> MappedServing:
+    """The row with the largest batch that its memory holds, of requests that are there until all have ended."""
+    scenario = drafted.scenario
+    lengths = fixed(scenario.requests.lengths) if scenario.requests.lengths else None
+    if lengths is None:
+        raise Refused("the batch is not stated, and lengths differ")
+    try:
+        system = resolve(scenario)[0]
+    except (InputError, ValidationError) as error:
+        raise Refused(" ".join(str(error).split())) from None
+    held = -(-sum(lengths) // system.cost.block_size)
+    batch = min(system.cost.blocks // held if system.cost.fits else 1, scenario.stack.max_sequences)
+    serving = scenario.serving.model_copy(update={"batching": Batching(policy="static", max_sequences=max(batch, 1))})
+    requests = scenario.requests.model_copy(update={"count": max(batch, 1) * serving.replicas})
+    changed = scenario.model_copy(update={"serving": serving, "requests": requests})
+    assumed = (*drafted.assumed, f"a batch of {max(batch, 1):,}")
+    return replace(drafted, scenario=changed, requests=requests.count or 1, filled=False, assumed=assumed)
 
 
 def _tuned(scenario: ServingScenario, assumed: list[str]) -> ServingScenario:

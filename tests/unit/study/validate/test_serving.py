@@ -9,7 +9,8 @@ import pytest
 from simulator.cli import main
 from simulator.interop.rows.jsonl import Refused, read_lines, read_row, sample
 from simulator.interop.rows.serving import MappedServing, ServingRow
-from simulator.interop.rows.serving_names import FORMATS, cluster, model, stack, stack_name
+from simulator.interop.rows.serving_names import cluster, model, stack, stack_name
+from simulator.interop.rows.stated.formats import known
 from simulator.interop.rows.words import vocabulary
 from simulator.report.validation.page import page
 from simulator.run.measured.scores import WAVES, Part, duration, run_mapped
@@ -72,25 +73,19 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"engine": "Abacus"}, "engine `Abacus`"),
         ({"precision": {"compute": "fp3"}}, "precision `fp3`"),
         ({"parallelism": {"tp": 3}, "num_accelerators": 2}, "is not 2 accelerators"),
-        ({"parallelism": {"tp": 16}, "num_accelerators": 16}, "16 accelerators of 8"),
+        ({"parallelism": {"tp": 16}, "num_accelerators": 16, "num_nodes": 1}, "16 accelerators of 8"),
         ({"parallelism": {"tp": -1, "dp": -1}}, "parallel size below 1"),
         (
-            {"parallelism": {"tp": 8, "ep": 2}, "num_accelerators": 8},
-            "attention tp 8 x dp 1, experts tp 1 x ep 2: not the same devices",
+            {"parallelism": {"tp": 8, "ep": 3}, "num_accelerators": 8},
+            "attention tp 8 x dp 1, experts tp 2 x ep 3: not the same devices",
         ),
         ({"parallelism": {"attention_dp": 2, "ep": 2}, "num_accelerators": 2}, "without experts to spread"),
         ({"kind": "pd_disaggregated"}, "how many workers there are"),
-        ({"input_len": None}, "lengths of prompts and answers are not stated"),
+        ({"input_len": None, "output_len": None}, "lengths of prompts and answers are not stated"),
         ({"kind": "online_serving", "request_rate_per_s": 0}, "request_rate_per_s"),
-        ({"kind": "online_serving"}, "neither request rate nor concurrency"),
-        ({"kind": "static_batch_throughput"}, "the batch is not stated"),
         ({"kind": "static_batch_throughput", "batch_size": 10_000_000}, "a batch of 10,000,000"),
         ({"num_nodes": 2, "kind": "prefill_throughput"}, "several nodes, and how many prompts"),
-        ({"num_nodes": 2, "parallelism": {"tp": 4}, "num_accelerators": 4}, "2 nodes with 4 accelerators of 8 in each"),
-        (
-            {"num_nodes": 2, "accelerator": "A40 48GB", "parallelism": {"dp": 8}, "num_accelerators": 8},
-            "no network joins",
-        ),
+        ({"num_nodes": 2, "parallelism": {"tp": 3}, "num_accelerators": 3}, "2 nodes with 3 accelerators of 8 in each"),
     ],
 )
 def test_a_row_that_cannot_be_simulated_says_why(changes: dict[str, Any], words: str) -> None:
@@ -223,7 +218,7 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
     ("changes", "words"),
     [
         ({"accelerator": "NVIDIA H200 NVL"}, "accelerator"),
-        ({"accelerator": "NVIDIA A10G"}, "accelerator"),
+        ({"accelerator": "NVIDIA A16"}, "accelerator"),
         ({"accelerator": "H100 and A100"}, "accelerator"),
         ({"precision": {"compute": "fp8/int4"}}, "precision"),
         ({"precision": {"compute": "fp8 with something new"}}, "precision"),
@@ -237,11 +232,11 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
         ({"parallelism": {"tp": 1, "cp": 2}}, "parallelism `cp`"),
         ({"parallelism": {"tp": 8, "moe_ep": 8}, "num_accelerators": 8}, "dense model, without experts"),
         (
-            {"parallelism": {"tp": 1, "attention_dp": 4}, "num_accelerators": 4},
-            "attention tp 1 x dp 4, experts tp 1 x ep 1: not the same devices",
+            {"parallelism": {"tp": 1, "attention_dp": 4, "ep": 3}, "num_accelerators": 4},
+            "attention tp 1 x dp 4, experts tp 1 x ep 3: not the same devices",
         ),
         ({"parallelism": {"tp": "two"}}, "parallelism.tp"),
-        ({"length_range": [0, 1]}, "lengths between"),
+        ({"length_range": [2, 3]}, "lengths between"),
         ({"length_range": [1]}, "length_range"),
     ],
 )
@@ -302,7 +297,7 @@ def test_every_name_stands_for_a_profile() -> None:
     for one in words.stacks:
         assert one.name is None or stack(one.name).kind == "serving"
     assert cluster("NVIDIA H200 SXM 141GB").node.devices == 8
-    assert FORMATS["q4_k_m"] == ("int4", 4.85)
+    assert known("q4_k_m")[:2] == ("int4", 4.85)
 
 
 @pytest.mark.parametrize(

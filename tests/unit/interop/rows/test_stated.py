@@ -1,0 +1,259 @@
+"""What serving rows state in other words than ours: formats, models, lengths, layouts, options, kinds."""
+
+from typing import Any
+
+import pytest
+
+from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving
+from simulator.interop.rows.serving_names import model
+from simulator.interop.rows.stated.formats import known, of_name
+from simulator.interop.rows.stated.options import options
+from simulator.interop.rows.words import vocabulary
+from simulator.run.measured.serving import map_serving_row
+from simulator.specs import load_spec
+from simulator.specs.model import Model
+from simulator.specs.requests import Lengths
+
+ROW: dict[str, Any] = {
+    "id": "a row",
+    "source": "a page",
+    "kind": "online_serving",
+    "model": "Llama-3.1-8B",
+    "engine": "vLLM",
+    "engine_version": "0.10.1",
+    "accelerator": "NVIDIA H100 SXM 80GB",
+    "num_accelerators": 1,
+    "parallelism": {"tp": 1},
+    "input_len": 1024,
+    "output_len": 128,
+    "concurrency": 16,
+    "metrics": {"output_tokens_per_s": 1000.0},
+}
+
+
+def drafted(**changes: Any) -> MappedServing:
+    return draft_serving(ServingRow.model_validate({**ROW, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "bits", "rows"),
+    [
+        ("FP8 W8A8", "fp8", None, None),
+        ("W8A8 FP8 dynamic per-token", "fp8", None, None),
+        ("compressed-tensors fp8", "fp8", None, None),
+        ("w8a8 int8", "int8", None, None),
+        ("INT8 weight-only", "int8", None, "plain"),
+        ("W8A16", "int8", None, "plain"),
+        ("AWQ-Marlin", "int4", None, None),
+        ("GPTQ 4bit g128", "int4", None, None),
+        ("AWQ-INT4 (group size 128)", "int4", None, None),
+        ("w4a8kv4", "int4", None, "int8"),
+        ("bitsandbytes nf4", "int4", 4.5, "plain"),
+        ("EXL2 4.65 bpw", "int4", 4.65, "plain"),
+        ("exl2 8.0bpw", "int8", 8.0, "plain"),
+        ("Q4_K_S", "int4", 4.58, None),
+        ("IQ4_XS", "int4", 4.46, None),
+        ("modelopt_fp4", "fp4", None, None),
+        ("W4A4 NVFP4", "fp4", 4.5, None),
+        ("bf16 (auto)", "bf16", None, None),
+    ],
+)
+def test_formats_by_other_words(words: str, name: str, bits: float | None, rows: str | None) -> None:
+    assert known(words) == (name, bits, rows)
+
+
+@pytest.mark.parametrize("words", ["mixed", "fp8/int4", "fp3", "fp8 with something new", ""])
+def test_words_that_are_no_format_are_refused(words: str) -> None:
+    with pytest.raises(Refused, match="precision"):
+        known(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Qwen3-235B-A22B-Instruct-2507-FP8", "fp8"),
+        ("nvidia/DeepSeek-R1-FP4", "fp4"),
+        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "awq"),
+        ("RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8", "int8"),
+        ("DeepSeek-V3-0324", "fp8"),
+        ("DeepSeek R1", "fp8"),
+        ("Kimi-K2-Thinking", "int4"),
+        ("MiniMax-M2", "fp8"),
+        ("Llama-3-8B-Q4_K_M", "q4-k-m"),
+        ("DeepSeek-R1-Distill-Llama-70B", None),
+        ("unsloth/DeepSeek-V3-bf16", None),
+        ("Llama-3.1-8B", None),
+    ],
+)
+def test_a_row_without_a_format_ran_what_its_model_is_published_in(name: str, words: str | None) -> None:
+    assert of_name(name) == words
+
+
+def test_what_a_name_says_of_the_format_is_listed_and_a_stated_format_counts() -> None:
+    found = drafted(model="Llama-3.1-8B-Instruct-FP8")
+    assert found.scenario.serving.precision.weights == "fp8"
+    assert any("as it is published" in text for text in found.assumed)
+    stated = drafted(model="DeepSeek-V3", num_accelerators=8, parallelism={"tp": 8}, precision={"weights": "bf16"})
+    assert stated.scenario.serving.precision.weights == "bf16"
+    tag = drafted(engine="Ollama", engine_version="0.6", concurrency=1)
+    assert tag.scenario.serving.precision.weight_bits == 4.85
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("llama2-70b", "llama-2-70b"),
+        ("Llama3-8B", "llama-3-8b"),
+        ("lmsys/vicuna-13b-v1.5", "vicuna-13b"),
+        ("bigscience/bloom-7b1", "bloom-7.1b"),
+        ("GPT-3 175B", "gpt3-175b"),
+        ("Qwen/Qwen1.5-72B-Chat", "qwen-72b"),
+        ("Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2.5-32b"),
+        ("mistralai/Devstral-Small-2507", "mistral-small-24b"),
+        ("mistralai/Mistral-Large-Instruct-2407", "mistral-large-123b"),
+        ("microsoft/Phi-3-mini-4k-instruct", "phi-3-mini"),
+        ("DeepSeek-R1-0528-Qwen3-8B", "qwen3-8b"),
+        ("DeepSeek-V3 671B", "deepseek-v3"),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "llama-3.3-nemotron-super-49b"),
+        ("ibm-granite/granite-3.3-8b-instruct", "granite-3-8b"),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", "llama-3.1-8b"),
+    ],
+)
+def test_models_by_other_names(name: str, profile: str) -> None:
+    assert model(name) == load_spec(Model, profile)
+
+
+def test_every_word_of_a_workload_stands_for_lengths() -> None:
+    for one in vocabulary().serving.lengths:
+        assert load_spec(Lengths, one.name).source
+
+
+@pytest.mark.parametrize(
+    ("workload", "prompt", "answer"),
+    [
+        ("ISL 2048 OSL 128", 2048, 128),
+        ("1k/1k", 1024, 1024),
+        ("1K in 8K out", 1024, 8192),
+        ("random 1000/2000", 1000, 2000),
+        ("input 3,000, output 300", 3000, 300),
+        ("prompt 512 tokens, generation 256", 512, 256),
+        ("Sonnet", 550, 150),
+        ("random", 1024, 128),
+    ],
+)
+def test_lengths_in_the_words_of_a_workload(workload: str, prompt: int, answer: int) -> None:
+    lengths = drafted(input_len=None, output_len=None, workload=workload).scenario.requests.lengths
+    assert lengths is not None
+    assert (lengths.prompt.fixed, lengths.output.fixed) == (prompt, answer)
+
+
+def test_quantiles_are_a_lognormal_through_both() -> None:
+    said = "coding chat, input p50 3500 p90 10000, output p50 200 p90 400"
+    lengths = drafted(input_len=None, output_len=None, workload=said).scenario.requests.lengths
+    assert lengths is not None and lengths.prompt.lognormal is not None
+    assert lengths.prompt.lognormal == pytest.approx((3500, 0.819), abs=1e-3)
+
+
+def test_draws_from_nothing_up_start_at_one_token() -> None:
+    lengths = drafted(length_range=[0.0, 1.0]).scenario.requests.lengths
+    assert lengths is not None and lengths.prompt.uniform == (1, 1024)
+
+
+def test_a_missing_prompt_is_short_and_listed() -> None:
+    found = drafted(input_len=None)
+    assert found.scenario.requests.lengths is not None and found.scenario.requests.lengths.prompt.fixed == 64
+    assert any("prompts of 64 tokens, which are not stated" in text for text in found.assumed)
+
+
+def test_a_client_that_is_told_nothing_sends_a_thousand_requests_at_once() -> None:
+    found = drafted(concurrency=None)
+    assert found.requests == 1000
+    assert found.scenario.requests.arrivals.constant is not None
+    assert any("all requests at once" in text for text in found.assumed)
+    assert drafted(concurrency=None, batch_size=8).scenario.requests.arrivals.closed_loop is not None
+
+
+def test_the_largest_batch_that_fits_where_none_is_stated() -> None:
+    open_batch = {**ROW, "model": "Llama-2-13B", "kind": "static_batch_throughput", "concurrency": None}
+    found = map_serving_row(ServingRow.model_validate(open_batch))
+    assert any("the largest batch that fits" in text for text in found.assumed)
+    held = 85e9 - 26e9
+    assert 0.7 * held < found.requests * (1024 + 128) * 819_200 <= held
+    stated = ServingRow.model_validate({**ROW, "kind": "static_batch", "concurrency": 8})
+    assert (map_serving_row(stated).requests, stated.kind) == (8, "static_batch_throughput")
+
+
+MOE = {"model": "Qwen3-235B-A22B-FP8", "accelerator": "H200", "num_accelerators": 8}
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "tp", "ep", "replicas"),
+    [
+        ({"tensor_parallel_size": 8}, 8, 1, 1),
+        ({"tp": 2, "replicas": 4}, 2, 1, 4),
+        ({"tp": 4}, 4, 1, 2),
+        ({"tp": 8, "enable_expert_parallel": True}, 8, 8, 1),
+        ({"tep": 8}, 8, 8, 1),
+        ({"dep": 8}, 1, 8, 8),
+        ({"tp": 8, "dp": 8}, 1, 1, 8),
+        ({"tp": 8, "attention_dp": 8, "ep": 8}, 1, 8, 8),
+        ({"tp": 1, "dp": 8, "ep": 8}, 1, 8, 8),
+        ({"tp": 8, "ep": 2}, 8, 2, 1),
+    ],
+)
+def test_layouts_by_other_words(parallelism: dict[str, Any], tp: int, ep: int, replicas: int) -> None:
+    serving = drafted(**MOE, parallelism=parallelism).scenario.serving
+    assert serving.parallel is not None
+    assert (serving.parallel.tp, serving.parallel.ep, serving.replicas) == (tp, ep, replicas)
+
+
+def test_attention_ranks_by_an_option() -> None:
+    serving = drafted(**MOE, engine="SGLang", parallelism={"tp": 8}, engine_options="--enable-dp-attention").scenario
+    assert serving.serving.replicas == 8
+
+
+def test_nodes_follow_from_the_accelerators() -> None:
+    many = {"num_accelerators": 16, "parallelism": {"tp": 8, "pp": 2}}
+    assert drafted(model="Llama-3.1-405B", **many).scenario.cluster.nodes == 2
+    host = drafted(accelerator="RTX 3090", num_accelerators=16, num_nodes=1, parallelism={"tp": 8, "pp": 2})
+    assert (host.scenario.cluster.nodes, host.scenario.cluster.node.devices) == (1, 16)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("--max-num-seqs 256 --max-num-batched-tokens=8192", {"sequences": 256, "tokens": 8192}),
+        ("gpu-memory-utilization 0.85, enforce_eager", {"memory_share": 0.85, "eager": True}),
+        ("mem-fraction-static 0.8, disable-cuda-graph", {"memory_share": 0.8, "eager": True}),
+        ("chunked-prefill=true", {"cuts_prompts": True}),
+        ("enable-chunked-prefill=false", {"cuts_prompts": False}),
+        ("no chunked prefill", {"cuts_prompts": False}),
+        ("chunked-prefill-size 4096", {"tokens": 4096}),
+        ("enforce_eager=false", {}),
+        ("kv-cache-dtype fp8", {"kv": "fp8"}),
+        ("gpu-memory-utilization 90", {}),
+        ("", {}),
+        (None, {}),
+    ],
+)
+def test_options_of_engines(words: str | None, found: dict[str, Any]) -> None:
+    assert options(words).model_dump(exclude_defaults=True) == found
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "stack"),
+    [
+        ("ExLlamaV2", "0.1", "llama.cpp"),
+        ("QServe", "2024", "tensorrt-llm-0.9"),
+        ("DeepSpeed-Inference", "0.7.3", "fastertransformer"),
+        ("NVIDIA NIM", "1.8", "tensorrt-llm"),
+        ("NVIDIA Dynamo (vLLM)", "0.4", "vllm-serve"),
+        ("HuggingFace Transformers", "4.40", "vllm-0.5"),
+    ],
+)
+def test_engines_that_others_stand_in_for(engine: str, version: str, stack: str) -> None:
+    found = drafted(engine=engine, engine_version=version)
+    assert found.stack == stack
+    assert any("the most like it" in text for text in found.assumed) == ("Dynamo" not in engine)
+    assert "Transformers" not in engine or found.scenario.stack.graphs is None
