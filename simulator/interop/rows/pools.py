@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.machines import joined
 from simulator.interop.rows.serving_settings import Told
+from simulator.interop.rows.words import vocabulary
 from simulator.specs.hardware import Cluster
 from simulator.specs.serving import Batching, ExpertTraffic, KvCache, Layout, Pool
 
@@ -114,12 +115,15 @@ def _pool(
     told: Told,
     assumed: list[str],
 ) -> Pool:
+    worker = _renamed(worker)
     sizes = {key: 1 if worker.get(key) is None else worker[key] for key in (*AXES, "workers")}
     if wrong := [key for key, size in sizes.items() if isinstance(size, bool) or not isinstance(size, int) or size < 1]:
         raise Refused(f"key `parallelism.{role}.{wrong[0]}`: write a whole number")
     tp, pp, among, cut, ep = (sizes[key] for key in AXES)
-    if "moe_tp" not in worker and "moe_ep" not in worker:
-        cut = tp * among
+    if "attention_dp" not in worker and "moe_tp" not in worker and ep > tp and not ep % tp:
+        among = ep // tp  # attention holds whole requests where experts lie on more ranks than cut it
+    if "moe_tp" not in worker and not tp * among % ep:
+        cut = tp * among // ep
     if tp * among != cut * ep:
         raise Refused(f"{role}: attention tp {tp} x dp {among}, experts tp {cut} x ep {ep}: not the same devices")
     stated = worker.get("gpus_per_worker")
@@ -136,6 +140,16 @@ def _pool(
         kv_cache=None if told.memory_share is None else KvCache(prefix_caching="none", memory_share=told.memory_share),
         experts=traffic,
     )
+
+
+def _renamed(worker: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A worker's sizes by our names of axes, `moe_ep` for experts."""
+    axes, found = vocabulary().serving.axes, dict[str, Any]()
+    for key, size in worker.items():
+        plain = re.sub(r"[- ]", "_", key.lower())
+        for name in axes.get(plain, (plain,)):
+            found["moe_ep" if name == "ep" else name] = size
+    return found
 
 
 def _traffic(row: "ServingRow", among: int, ep: int, assumed: list[str]) -> ExpertTraffic | None:

@@ -9,6 +9,8 @@ from simulator.interop.rows import trtllm_bench
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving
 from simulator.interop.rows.stated.lengths import fixed
+from simulator.interop.rows.stated.options import options
+from simulator.model.parameters import total_parameters
 from simulator.serving.costs.footprint import DEFAULT_SHARE
 from simulator.serving.fleet.system import resolve
 from simulator.specs.scenario import ServingScenario
@@ -17,7 +19,7 @@ from simulator.specs.serving import Batching
 
 def map_serving_row(row: ServingRow) -> MappedServing:
     """The scenario of a row; raises Refused with the reason where it cannot be simulated."""
-    drafted = draft_serving(row)
+    drafted = _roomy(draft_serving(row))
     if drafted.filled:
         return _filled(drafted)
     if not drafted.tuned:
@@ -28,6 +30,42 @@ def map_serving_row(row: ServingRow) -> MappedServing:
     except (InputError, ValidationError) as error:
         raise Refused(" ".join(str(error).split())) from None
     return replace(drafted, scenario=scenario, tuned=False, assumed=tuple(assumed))
+
+
+BITS = {"fp8": 8, "int8": 8, "int4": 4, "fp4": 4, "ternary": 2}
+"""Of a weight at least, by format; 16 else."""
+TIGHT, ROOM = 0.65, 0.97
+"""Share of the memory from which on weights may leave too little, and the share that a run takes which had to fit."""
+
+
+def _roomy(drafted: MappedServing) -> MappedServing:
+    """The row with nearly all of its memory where the engine's share of it has no room for the model: what was measured
+    did fit, with a share that the row does not tell (`--gpu-memory-utilization`, `--mem-fraction-static`)."""
+    scenario = drafted.scenario
+    serving, layout = scenario.serving, scenario.serving.parallel
+    if serving.pools or layout is None or options(drafted.row.engine_options).memory_share is not None:
+        return drafted
+    bits = serving.precision.weight_bits or BITS.get(serving.precision.weights or "bf16", 16)
+    held = total_parameters(scenario.model) * bits / 8 / max(layout.devices, layout.ep * (layout.etp or 1))
+    if held < TIGHT * scenario.cluster.node.accelerator.memory.capacity.value or _fits(scenario):
+        return drafted
+    cache = serving.kv_cache.model_copy(update={"memory_share": ROOM, "free_share": None})
+    roomy = scenario.model_copy(update={"serving": serving.model_copy(update={"kv_cache": cache})})
+    if not _fits(roomy):
+        return drafted
+    assumed = (
+        *drafted.assumed,
+        f"{100 * ROOM:.0f} % of the memory in use: the run fitted, and the default is too little",
+    )
+    return replace(drafted, scenario=roomy, assumed=assumed)
+
+
+def _fits(scenario: ServingScenario) -> bool:
+    """Whether there is room for keys and values. A scenario that cannot be resolved says so later."""
+    try:
+        return all(system.cost.fits for system in resolve(scenario))
+    except (InputError, ValidationError):
+        return True
 
 
 def _filled(drafted: MappedServing) -> MappedServing:

@@ -257,3 +257,31 @@ def test_engines_that_others_stand_in_for(engine: str, version: str, stack: str)
     assert found.stack == stack
     assert any("the most like it" in text for text in found.assumed) == ("Dynamo" not in engine)
     assert "Transformers" not in engine or found.scenario.stack.graphs is None
+
+
+def test_a_run_that_was_measured_did_fit() -> None:
+    """DeepSeek-R1 takes 83 % of eight H20: more than engines take by default beside what they compute."""
+    tight = {**ROW, "model": "DeepSeek-R1", "engine": "SGLang", "accelerator": "NVIDIA H20 96GB"}
+    tight |= {"num_accelerators": 8, "parallelism": {"tp": 8}}
+    found = map_serving_row(ServingRow.model_validate(tight))
+    assert found.scenario.serving.kv_cache.memory_share == 0.97
+    assert any("97 % of the memory" in text for text in found.assumed)
+    said = ServingRow.model_validate({**tight, "engine_options": "mem-fraction-static 0.8"})
+    assert map_serving_row(said).scenario.serving.kv_cache.memory_share == 0.8
+    loose = ServingRow.model_validate({**tight, "accelerator": "H200"})
+    assert map_serving_row(loose).scenario.serving.kv_cache.memory_share is None
+
+
+def test_workers_apart_go_by_other_words() -> None:
+    apart = {"prefill": {"tp_size": 4, "workers": 1}, "decode": {"ep": 8, "workers": 1}}
+    found = drafted(
+        kind="pd_disaggregated",
+        model="DeepSeek-R1",
+        accelerator="H200",
+        num_accelerators=12,
+        parallelism=apart,
+        metrics={"tpot_s": 0.02},
+    )
+    prefill, decode = found.scenario.serving.pools
+    assert prefill.parallel is not None and prefill.parallel.tp == 4
+    assert decode.parallel is not None and (decode.parallel.ep, decode.replicas) == (8, 8)
