@@ -17,6 +17,8 @@ _OTHER = (
 """Words that name something else than the cards of the table."""
 
 
+LONGEST = 400
+"""Characters of a text that are read."""
 _BOARD = re.compile(r"pi (cm)?\d")
 """Boards whose one lane and slow cores hold back the card in them."""
 
@@ -32,6 +34,7 @@ def card(words: str, link: str = "") -> tuple[str | None, bool]:
 
     `link` are words of how cards are joined, which may say the form. None where no card, or more than one, is named.
     """
+    words, link = words[:LONGEST], link[:LONGEST]
     if _BOARD.match(plain(words)):
         return None, False
     inner = re.search(r"\(([^()]*)\)", words)  # the card in a host: (RTX 4090)

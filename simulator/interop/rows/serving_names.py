@@ -43,6 +43,8 @@ VARIANT = re.compile(
     r"|(17b-)?\d+e))+$"
 )
 """Ends of names that say how a model was tuned or stored, and not its shape."""
+LONGEST = 200
+"""Characters of a name that are read."""
 RELEASE = re.compile(r"-v\d+(\.\d+)*(?=-|$)")
 """Releases of a tuning (`vicuna-13b-v1.5`), which are tried last: of some names they are the model's own."""
 MAKERS = re.compile(r"^(meta-(?=llama|opt)|(nvidia|microsoft|google|mistralai|openai|ibm|facebook)-)")
@@ -71,7 +73,7 @@ def model(name: str) -> Model:
     models = vocabulary().serving.models
     if name in models:
         return load_spec(Model, models[name])
-    shape = next((found for found in _shapes(name) if _is_profile(found)), None)
+    shape = next((found for found in _shapes(name[:LONGEST]) if _is_profile(found)), None)
     if shape is None:
         raise Refused(f"model `{name}`")
     return load_spec(Model, shape)

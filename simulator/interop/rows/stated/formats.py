@@ -42,6 +42,8 @@ _MADE_BY = (
 _PER_WEIGHT = re.compile(
     r"(?:exl[23]|exllama\w*|gptq|gguf|trellis)? ?(\d(?:\.\d+)?) ?(?:bpw|bits? per weight|bits? a weight)"
 )
+LONGEST = 200
+"""Characters of a format that are read."""
 LEAST_OF_8 = 6.0
 """Bits of a weight from which on it is kept as one of 8 bits."""
 
@@ -112,7 +114,7 @@ def _activations(
 def known(words: Any) -> tuple[str, float | None, str | None]:
     """(format, bits of a weight where they are not its own, format of the rows where it is said) of some words: the
     first format named, with words that only say how it is used; raises Refused where there is none."""
-    text = plain_words(str(words))
+    text = plain_words(str(words)[:LONGEST])
     if counted := _PER_WEIGHT.fullmatch(text):
         bits = float(counted[1])
         return "int8" if bits > LEAST_OF_8 else "int4", bits, "plain"

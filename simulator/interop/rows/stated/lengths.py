@@ -27,11 +27,13 @@ SHORT = (64, 256)
 this is also taken where a row states the answers alone: its figures are then about those."""
 PROMPTS_ONLY = ("first_token_latency", "single_stream_prefill", "prefill_throughput")
 """Kinds whose answers are not waited for."""
+LONGEST = 400
+"""Characters of a workload that are read."""
 LEAST = 8
 """Tokens from which on two numbers beside each other are lengths."""
 P90 = 1.2816
 """Standard deviations from the median to the nine tenths of a normal distribution."""
-_NUMBER = r"(\d[\d,.]*) ?(k\b)?"
+_NUMBER = r"(\d[\d,.]{0,11}) ?(k\b)?"
 _TOKENS = r"(?: ?(?:tokens?|toks?|len(?:gth)?s?))?"
 _PROMPT = rf"(?:isl|input|in|prompts?|prefill|context|pp){_TOKENS}"
 _ANSWER = rf"(?:osl|output|out|generat\w+|answers?|decode|tg){_TOKENS}"
@@ -87,7 +89,7 @@ def _ranged(length: int, row: "ServingRow") -> Distribution:
 
 def _in_words(workload: str | None, model: Model, assumed: list[str]) -> Lengths | None:
     """Lengths that the words of a workload state; None where they state none."""
-    text = " ".join((workload or "").lower().split())
+    text = " ".join((workload or "")[:LONGEST].lower().split())
     if found := QUANTILES.search(text):
         (first, most), (later, last) = (
             (_tokens(*found.group(i, i + 1)), _tokens(*found.group(i + 2, i + 3))) for i in (1, 5)

@@ -20,6 +20,8 @@ _SWITCHES: Mapping[str, str] = {
     "cuts_prompts": r"(enable )?chunked prefill",
     "eager": r"(enforce eager|disable cuda graphs?|no cuda graphs?|cuda graphs? off|eager mode)",
 }
+LONGEST = 2000
+"""Characters of options that are read."""
 _OFF = r"( ?(=|:)? ?(false|off|0|no)\b)"
 _CACHE = re.compile(r"kv cache d?type ?[=: ]? ?(fp8\w*|int8|int4|auto|bf16|fp16)")
 
@@ -45,7 +47,7 @@ class Options(Spec):
 
 def options(words: str | None) -> Options:
     """Settings by the words of a row; those that make no sense are as if they were not there."""
-    text = re.sub(r"[-_]+", " ", (words or "").lower())
+    text = re.sub(r"[-_]+", " ", (words or "")[:LONGEST].lower())
     found: dict[str, Any] = {}
     for name, option in _NUMBERS.items():
         if stated := re.search(rf"(?:{option}) ?[=: ] ?(\d+(?:\.\d+)?)\b", text):
