@@ -2,10 +2,10 @@
 
     python -m benchmarks.validation_modern [--jobs 2] [--each 6] [--every 1] [--only-left-out]
 
-Leave-one-out takes at most `each` rows of each model on each device of each source: the numbers of a stack are fitted
-again without a model, a device or all rows of its engine, on the times that one step along each number gives, and the
-rows that were left out are scored with them; 0 leaves this part as it stands on the page. A stack whose engine is left
-out takes the mean of the other stacks'.
+Leave-one-out takes at most `each` rows of each model on each device of each source: the numbers of all stacks are
+fitted again without a model or a device, on the times that one step along each number gives, and the rows that were
+left out are simulated with them; 0 leaves this part as it stands on the page. A stack whose engine is left out takes
+what the other stacks have.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
+from math import exp
 from pathlib import Path
 from statistics import mean, median
 
@@ -20,10 +21,12 @@ import numpy as np
 
 from benchmarks import intervals
 from benchmarks.validation import PAGE, ship, ship_residuals, written
+from simulator.calibration.stacks.engines import likely
 from simulator.calibration.stacks.serving import RANGES, Fit, Point, as_shipped, fields_of, load, scope, strewn, take
 from simulator.interop.rows.jsonl import Line, read_lines
 from simulator.interop.rows.serving import MappedServing
-from simulator.specs import data_root
+from simulator.specs import data_root, load_spec
+from simulator.specs.serving import ServingStack
 from simulator.study.validate.accuracy import SERVING, grouped
 from simulator.study.validate.published import KINDS
 from simulator.study.validate.serving import ServingOutcome
@@ -125,11 +128,20 @@ def refused(outcomes: Sequence[ServingOutcome]) -> list[str]:
 
 # ---- leave one out ---------------------------------------------------------------------------------------------------
 
+Errors = dict[str, list[tuple[str, float]]]
+"""(figure, error) of rows by what was left out."""
+GROUPS: dict[str, Callable[[MappedServing], str]] = {
+    "a model": lambda m: m.row.model,
+    "a device": lambda m: m.row.accelerator,
+}
+ROUNDS = 3
+"""Fits of all stacks one after the other, each held to what the round before gave for the others."""
+
 
 def left_out(rows: dict[str, list[MappedServing]], each: int, jobs: int) -> list[str]:
     """The table of what is left when a model, a device or an engine has not been seen."""
     everything = [m for group in rows.values() for m in group]
-    found: dict[str, list[tuple[str, float]]] = {}
+    found: Errors = {}
     with ProcessPoolExecutor(jobs, initializer=take, initargs=(everything,)) as pool:
         fits = {
             name: Fit(pool, strewn(scope(group, fields_of(name)), each), fields_of(name))
@@ -137,23 +149,19 @@ def left_out(rows: dict[str, list[MappedServing]], each: int, jobs: int) -> list
         }
         points = {name: as_shipped(name, fit.fields) for name, fit in fits.items()}
         for name, fit in fits.items():
-            slopes = fit.slopes(points[name])
-            keys: dict[str, Callable[[MappedServing], str]] = {
-                "a model": lambda m: m.row.model,
-                "a device": lambda m: m.row.accelerator,
-            }
-            score(found, "nothing", fit, points[name], points[name], fit.rows, slopes)
-            for what, key in keys.items():
-                for group in sorted({key(m) for m in fit.rows}):
-                    rest = [m for m in fit.rows if key(m) != group]
-                    blind = fit.minimum(points[name], rest, slopes) if rest else points[name]
-                    own = [m for m in fit.rows if key(m) == group]
-                    score(found, what, fit, points[name], blind, own, slopes)
-            score(found, "its engine", fit, points[name], others(name, fits, points), fit.rows, slopes)
+            score(found, "nothing", fit, points[name], fit.rows)
+        for what, key in GROUPS.items():
+            for group in sorted({key(m) for fit in fits.values() for m in fit.rows}):
+                blind = without(fits, points, lambda m, k=key, g=group: k(m) != g)  # type: ignore[misc]
+                for name, fit in fits.items():
+                    score(found, what, fit, blind[name], [m for m in fit.rows if key(m) == group])
+        for name, fit in fits.items():
+            score(found, "its engine", fit, others(name, fits, points), fit.rows)
     return [
-        f"Written on {date.today()}. Fitted again without a part of the rows, which are then scored (at most {each}",
-        "rows of each model on each device of each source, on devices whose kernels are measured; times linear in the",
-        "numbers of a stack):",
+        f"Written on {date.today()}. Fitted again without a part of the rows, which are then simulated with these",
+        f"numbers (at most {each} rows of each model on each device of each source, on devices whose kernels are",
+        "measured). What rows do not tell is held to what other engines have, whose fits have not seen that part",
+        "either, and a number that no other engine has loosely to the shipped one:",
         "",
         "| left out | rows | TPOT mean | TPOT median | TTFT median |",
         "| --- | --- | --- | --- | --- |",
@@ -162,32 +170,43 @@ def left_out(rows: dict[str, list[MappedServing]], each: int, jobs: int) -> list
     ]
 
 
+def without(fits: dict[str, Fit], points: dict[str, Point], use: Callable[[MappedServing], bool]) -> dict[str, Point]:
+    """Numbers of all stacks fitted on some of the rows."""
+    found = points
+    for _ in range(ROUNDS):
+        numbers = {name: dict(zip(fit.fields, found[name], strict=True)) for name, fit in fits.items()}
+        found = {
+            name: fit.minimum(
+                points[name],
+                [m for m in fit.rows if use(m)],
+                fit.slopes(points[name]),
+                likely(dict(zip(fit.fields, points[name], strict=True)), _but(name, numbers)),
+            )
+            for name, fit in fits.items()
+        }
+    return found
+
+
 def others(name: str, fits: dict[str, Fit], points: dict[str, Point]) -> Point:
-    """Numbers of a stack as the mean of those of other stacks that state them; the middle of the range where none."""
-    values = []
+    """Numbers of a stack as those of other stacks are; the middle of the range where none has it."""
+    numbers = {n: dict(zip(fit.fields, points[n], strict=True)) for n, fit in fits.items()}
+    stacks = [load_spec(ServingStack, other) for other in fits if other != name]
+    means = {}
     for field in fits[name].fields:
-        found = [points[n][f.fields.index(field)] for n, f in fits.items() if n != name and field in f.fields]
-        values.append(mean(found) if found else mean(RANGES[field]))
-    return tuple(values)
+        stated = [getattr(stack, field).value for stack in stacks if getattr(stack, field)]
+        means[field] = mean(stated or RANGES[field])
+    return likely(means, _but(name, numbers)).middle
 
 
-def score(
-    found: dict[str, list[tuple[str, float]]],
-    what: str,
-    fit: Fit,
-    point: Point,
-    blind: Point,
-    rows: Sequence[MappedServing],
-    slopes: dict[str, tuple[np.ndarray, np.ndarray]],
-) -> None:
-    """Note errors of rows at other numbers than those that they were simulated with."""
-    steps = np.array([fit.coordinates(blind) - fit.coordinates(point)])[0]
-    for m in rows:
-        if m.row.id in slopes:
-            times, slope = slopes[m.row.id]
-            moved = times + (steps * fit.steps) @ slope
-            names = ("ttft", "tpot")[-len(moved) :]
-            found.setdefault(what, []).extend(zip(names, (moved - 1).tolist(), strict=True))
+def _but(name: str, numbers: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {other: own for other, own in numbers.items() if other != name}
+
+
+def score(found: Errors, what: str, fit: Fit, point: Point, rows: Sequence[MappedServing]) -> None:
+    """Note errors of rows at the numbers of a point."""
+    for logs in fit.errors(rows, point).values():
+        figures = zip(("ttft", "tpot")[-len(logs) :], (exp(ratio) - 1 for ratio in logs), strict=True)
+        found.setdefault(what, []).extend(figures)
 
 
 def _left_out_line(what: str, pairs: Sequence[tuple[str, float]]) -> str:

@@ -42,8 +42,11 @@ class Prior:
 
     def cost(self, point: Point) -> float:
         """What a point costs, as absolute log errors of rows: half the squares of its distances, times `ERROR`."""
-        away = (log(max(p, LEAST) / m) / s for p, m, s in zip(point, self.middle, self.spread, strict=True) if s)
-        return ERROR * sum(one * one for one in away) / 2
+        return ERROR * sum(one * one for one in self.away(point)) / 2
+
+    def away(self, point: Point) -> list[float]:
+        """Distances of a point in standard deviations, of the numbers that are not known."""
+        return [log(max(p, LEAST) / m) / s for p, m, s in zip(point, self.middle, self.spread, strict=True) if s]
 
 
 def prior(name: str, fields: Sequence[str], unseen: str | None = None) -> Prior:

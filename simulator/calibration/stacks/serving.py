@@ -2,13 +2,15 @@
 
 Three numbers every stack has: `kernel_efficiency`, `iteration_overhead`, `sequence_overhead`. Those of its host beside
 the engine (`kernel_launch`, `request_overhead`, `request_handling`, `prompt_overhead`) are fitted too where its file
-states them. Times of a row are nearly linear in the reciprocal of the efficiency and in the others. So each round
-simulates every row at a point and at one step along each number, minimises the mean of |log(simulated / measured)| of
-the linear model within physical bounds (its smooth form, near zero a square), each model of a source weighing as the
-square root of its rows, and starts again from there; the last round decides by simulation which point was best. Rows
-count on devices whose kernels are measured: those of dense models where they are a fifth of a stack's rows or more and
-the stack states three numbers alone, all otherwise. Stacks that extend another one share its numbers unless they have
-their own. Leave-one-out fits without a source (a device, or a model, where there is one source) and simulates its rows.
+states them, and those of a host that works beside the device (`ahead_overhead`, `stream_overhead`) in place of the
+time that the device waits for it. Times of a row are nearly linear in the reciprocal of the efficiency and in the
+others. So each round simulates every row at a point and at one step along each number, minimises the sum of
+|log(simulated / measured)| of the linear model (its smooth form, near zero a square) and what the prior adds
+(`stacks.engines`) within physical bounds, each model of a source weighing as the square root of its rows, and starts
+again from there; the last round decides by simulation which point was best. Rows count on devices whose kernels are
+measured: those of dense models where they are a fifth of a stack's rows or more and the stack states three numbers
+alone, all otherwise. Stacks that extend another one share its numbers unless they have their own. Leave-one-out fits
+without a source (a device, or a model, where there is one source) and simulates its rows.
 """
 
 import json
@@ -24,7 +26,9 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from simulator.calibration.asked import Asked, as_rows, save
+from simulator.calibration.stacks.engines import engines, likely
 from simulator.calibration.stacks.numbers import at, fitted_file, origin, put, report
+from simulator.calibration.stacks.prior import ERROR, Prior
 from simulator.errors import InputError, Problem, SimulatorError
 from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row
 from simulator.interop.rows.serving import MappedServing, ServingRow
@@ -44,11 +48,14 @@ OUTSIDE = (
     "verify_overhead",
 )
 """Fitted where a stack's file states them."""
+BESIDE = {"iteration_overhead": "ahead_overhead", "sequence_overhead": "stream_overhead"}
+"""Time that the device waits for the host, and the time of a host beside it: a stack that states the latter works
+ahead, and what is left of the former is not fitted, as few rows tell the two apart."""
 RANGES = {
     "kernel_efficiency": (0.55, 1.15),
     "iteration_overhead": (5e-5, 40e-3),
     "sequence_overhead": (0.0, 400e-6),
-    "kernel_launch": (3e-6, 40e-6),
+    "kernel_launch": (3e-6, 100e-6),
     "request_overhead": (0.0, 0.3),
     "request_handling": (0.0, 10e-3),
     "prompt_overhead": (0.0, 10e-6),
@@ -82,7 +89,7 @@ FLAT = 0.002
 NEAR = 0.03
 """Log ratio below which the smooth loss is a square."""
 FEWEST = 6
-"""Rows that a fit needs; from 10 on all three numbers are free, before that the last one stays."""
+"""Rows that a fit needs."""
 DEFINED = ("bare-metal",)
 """Stacks whose numbers are so by definition."""
 SCOPE = re.compile(r"(A100|H100|H200|B200) SXM")
@@ -104,8 +111,14 @@ def load(lines: Sequence[Line]) -> dict[str, list[MappedServing]]:
             mapped = map_serving_row(read_row(ServingRow, parse_line(line)))
         except Refused:
             continue
-        found[fitted_file(ServingStack.folder or "", FIELDS[0], mapped.stack)].append(mapped)
+        found[nearest_file(mapped.stack)].append(mapped)
     return found
+
+
+def nearest_file(name: str) -> str:
+    """The stack file that states numbers: a stack's own, or that of the nearest one that it extends."""
+    files = [fitted_file(ServingStack.folder or "", field, name) for field in (*FIELDS, *OUTSIDE)]
+    return name if name in files else max(files, key=files.count)
 
 
 def take(rows: Sequence[MappedServing]) -> None:
@@ -117,15 +130,17 @@ def scope(rows: Sequence[MappedServing], fields: Sequence[str]) -> list[MappedSe
     """Rows that a fit of these numbers rests on."""
     known = [m for m in rows if SCOPE.search(m.row.accelerator)]
     dense = [m for m in known if m.scenario.model.experts is None]
-    if len(fields) == len(FIELDS) and 5 * len(dense) >= len(rows):
+    if tuple(fields) == FIELDS and 5 * len(dense) >= len(rows):
         return dense
     return known if 5 * len(known) >= len(rows) else list(rows)
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """Numbers that the file of a stack states."""
-    stack = load_spec(ServingStack, name)
-    return FIELDS + tuple(field for field in OUTSIDE if field in stack.model_fields_set and getattr(stack, field))
+    """Numbers that are fitted of those that the file of a stack states."""
+    stack, folder = load_spec(ServingStack, name), ServingStack.folder or ""
+    stated = [f for f in (*FIELDS, *OUTSIDE) if f in stack.model_fields_set and getattr(stack, f) is not None]
+    own = [f for f in stated if fitted_file(folder, f, name) == name]
+    return tuple(field for field in own if BESIDE.get(field) not in stated)
 
 
 def as_shipped(name: str, fields: Sequence[str]) -> Point:
@@ -170,9 +185,7 @@ class Fit:
     def simulate(self, point: Point) -> Logs:
         """All rows at a point."""
         if point not in self.known:
-            tasks = [(m.row.id, self.fields, point) for m in self.rows]
-            found = zip(self.rows, self.pool.map(logs_of, tasks, chunksize=8), strict=True)
-            self.known[point] = {m.row.id: logs for m, logs in found if logs}
+            self.known[point] = self.errors(self.rows, point)
         return self.known[point]
 
     def slopes(self, point: Point) -> Slopes:
@@ -187,12 +200,17 @@ class Fit:
                 found[name] = times, np.array(slope)
         return found
 
-    def fitted(self, start: Point, use: Callable[[MappedServing], bool], rounds: int = 2) -> Point:
+    def errors(self, rows: Sequence[MappedServing], point: Point) -> Logs:
+        """Some of the rows at a point."""
+        found = self.pool.map(logs_of, [(m.row.id, self.fields, point) for m in rows], chunksize=8)
+        return {m.row.id: logs for m, logs in zip(rows, found, strict=True) if logs}
+
+    def fitted(self, start: Point, use: Callable[[MappedServing], bool], known: Prior, rounds: int = 2) -> Point:
         """The best point for the rows that count."""
         used = [m for m in self.rows if use(m)]
         point, tried = start, [start]
         for _ in range(rounds):
-            point = self.minimum(point, used, self.slopes(point))
+            point = self.minimum(point, used, self.slopes(point), known)
             tried.append(point)
         return min(tried, key=lambda p: loss(used, self.simulate(p)))
 
@@ -222,29 +240,28 @@ class Fit:
         one, other = ends
         return np.minimum(one, other), np.maximum(one, other)
 
-    def minimum(self, point: Point, rows: Sequence[MappedServing], slopes: Slopes) -> Point:
-        """Minimum of the linear model around a point, within bounds."""
-        weight = importance(rows)
+    def minimum(self, point: Point, rows: Sequence[MappedServing], slopes: Slopes, known: Prior) -> Point:
+        """Minimum of the linear model around a point and of the prior, within bounds; where no row counts, that of the
+        prior."""
+        weight, steps = importance(rows), self.steps
         kept = [(m.row.id, *slopes[m.row.id]) for m in rows if m.row.id in slopes]
-        times = np.concatenate([t for _, t, _ in kept])
-        steps = self.steps
-        slope = np.concatenate([s.T for _, _, s in kept]) * steps
-        share = np.concatenate([np.full(len(t), weight[name] / len(t)) for name, t, _ in kept])
+        times = np.concatenate([np.empty(0), *(t for _, t, _ in kept)])
+        slope = np.concatenate([np.empty((0, len(steps))), *(s.T for _, _, s in kept)]) * steps
+        share = np.concatenate([np.empty(0), *(np.full(len(t), weight[name] / len(t)) for name, t, _ in kept)])
         centre, (low, high) = self.coordinates(point), self.bounds()
-        if len(rows) < 10:
-            low[2:3] = centre[2] - 1e-9
-            high[2:3] = centre[2] + 1e-9
 
         def residuals(x: Floats) -> Floats:
-            logs: Floats = share * np.log(np.maximum(times + slope @ (x - centre), 0.02))
-            return logs
+            logs = np.log(np.maximum(times + slope @ (x - centre), 0.02))
+            smooth = logs * np.sqrt(2 * share / (NEAR * (1 + np.sqrt(1 + (logs / NEAR) ** 2))))
+            return np.concatenate([smooth, np.sqrt(ERROR) * np.array(known.away(self.values(x)))])
 
-        start = np.clip(centre, low + 1e-9 * (high - low), high - 1e-9 * (high - low))
-        found = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=NEAR * float(share.mean()))
-        values = np.clip(found.x, low, high) * steps
-        return tuple(
-            round(float(1 / v if f == "kernel_efficiency" else v), 9) for f, v in zip(self.fields, values, strict=True)
-        )
+        start = np.clip(centre, low + 1e-6 * (high - low), high - 1e-6 * (high - low))
+        return tuple(round(v, 9) for v in self.values(least_squares(residuals, start, bounds=(low, high)).x))
+
+    def values(self, coordinates: Floats) -> Point:
+        """The point at these coordinates."""
+        found = zip(self.fields, coordinates * self.steps, strict=True)
+        return tuple(float(1 / v if f == "kernel_efficiency" else v) for f, v in found)
 
 
 def loss(rows: Sequence[MappedServing], logs: Logs) -> float:
@@ -287,9 +304,15 @@ def _time(value: float) -> str:
     return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} us"
 
 
-def left_out(asked: Asked, fit: Fit, rows: Sequence[MappedServing], point: Point) -> dict[str, float]:
+def known_of(name: str, fit: Fit) -> Prior:
+    """What is known of the numbers of a stack before its rows are seen."""
+    others = {other: found for other, found in engines().items() if other != name}
+    return likely(dict(zip(fit.fields, as_shipped(name, fit.fields), strict=True)), others)
+
+
+def left_out(asked: Asked, name: str, fit: Fit, rows: Sequence[MappedServing], point: Point) -> dict[str, float]:
     """Errors of the rows of each source (each device where there is one source) with a fit without it."""
-    errors: dict[str, float] = {}
+    errors, known = dict[str, float](), known_of(name, fit)
     keys: tuple[Callable[[MappedServing], str], ...] = (
         lambda m: m.row.source,
         lambda m: m.row.accelerator,
@@ -299,9 +322,9 @@ def left_out(asked: Asked, fit: Fit, rows: Sequence[MappedServing], point: Point
 
     for group in sorted({key(m) for m in rows}):
         rest = [m for m in rows if key(m) != group]
-        found = fit.fitted(point, lambda m, g=group: key(m) != g, 1) if rest else point  # type: ignore[misc]
-        logs = fit.simulate(found)
-        own = {m.row.id: overall(logs[m.row.id]) for m in fit.rows if key(m) == group and m.row.id in logs}
+        found = fit.fitted(point, lambda m, g=group: key(m) != g, known, 1) if rest else point  # type: ignore[misc]
+        logs = fit.errors([m for m in fit.rows if key(m) == group], found)
+        own = {row: overall(figures) for row, figures in logs.items()}
         asked.say(report(f"  without {group}: {_said(fit, found)}", list(own.values())))
         errors |= own
     return errors
@@ -322,7 +345,7 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
             point = _fitted(asked, name, fit)
             if asked.left_out:
                 unseen = {key: value for key, value in unseen.items() if key not in {m.row.id for m in rows}}
-                unseen |= left_out(asked, fit, counted, point)
+                unseen |= left_out(asked, name, fit, counted, point)
     if asked.left_out:
         save(asked.left_out, as_rows(unseen))
 
@@ -333,7 +356,7 @@ def _fitted(asked: Asked, name: str, fit: Fit) -> Point:
     asked.say(report(f"{name} as it is {_said(fit, start)}", [overall(v) for v in fit.simulate(start).values()]))
     if asked.as_is:
         return start
-    point = fit.fitted(start, lambda _: True)
+    point = fit.fitted(start, lambda _: True, known_of(name, fit))
     asked.say(report(f"{name} fitted {_said(fit, point)}", [overall(v) for v in fit.simulate(point).values()]))
     notes = unsettled(fit, point)
     for field, note in notes.items():

@@ -404,9 +404,11 @@ def _passes(shard: Shard, row_bytes: float) -> Elementwise:
 
 
 def _cast(shard: Shard, width: int) -> Iterator[Piece]:
-    """Rounding the input of a product to a narrower format: the scale of each row, then the row."""
+    """Rounding the input of a product to a narrower format: one kernel, with scales that are known or that it finds for
+    each row or block on its way (vLLM's scaled_fp8_quant, SGLang's per_token_group_quant_8bit, TensorRT-LLM's
+    fp8_quantize_1x128)."""
     if shard.formats.cast:
-        yield Elementwise("other", width * (shard.formats.plain_size + shard.formats.factor_size), 2)
+        yield Elementwise("other", width * (shard.formats.plain_size + shard.formats.factor_size))
 
 
 def kernels(pieces: Iterator[Piece]) -> int:

@@ -6,9 +6,9 @@ from statistics import mean, median
 
 import pytest
 
-from benchmarks.validation_modern import KEYS, ROWS, others, score, tables
+from benchmarks.validation_modern import KEYS, ROWS, others, score, tables, without
 from simulator.calibration.stacks.numbers import at
-from simulator.calibration.stacks.serving import Fit, as_shipped, fields_of, logs_of, strewn, take
+from simulator.calibration.stacks.serving import RANGES, Fit, as_shipped, fields_of, logs_of, strewn, take
 from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
 from simulator.interop.rows.serving import ServingRow
 from simulator.run.measured.serving import map_serving_row
@@ -57,15 +57,30 @@ def test_what_is_left_out_is_scored_with_other_numbers() -> None:
     take([mapped])
     fit = Fit(Here(), [mapped], fields_of("sglang"))  # type: ignore[arg-type]
     point, found = as_shipped("sglang", fit.fields), dict[str, list[tuple[str, float]]]()
-    slopes = fit.slopes(point)
-    score(found, "nothing", fit, point, point, [mapped], slopes)
+    score(found, "nothing", fit, point, [mapped])
     own = validate_serving_row(row).errors
     assert dict(found["nothing"]) == pytest.approx({name: own[name] for name in ("ttft", "tpot")})
-    slower = fit.moved(point, fit.fields.index("iteration_overhead"))
-    score(found, "slower", fit, point, slower, [mapped], slopes)
-    logs = logs_of((row.id, fit.fields, slower))
+    score(found, "slower", fit, fit.moved(point, fit.fields.index("kernel_efficiency")), [mapped])
     assert dict(found["slower"])["tpot"] > own["tpot"]
-    assert len(logs) == 2 and others("sglang", {"sglang": fit}, {"sglang": point}) != point
+
+
+def test_an_engine_that_is_left_out_takes_what_others_have() -> None:
+    names = ("sglang", "vllm-async", "tensorrt-llm-serve")
+    fits = {name: Fit(Here(), [], fields_of(name)) for name in names}  # type: ignore[arg-type]
+    points = {name: as_shipped(name, fit.fields) for name, fit in fits.items()}
+    found = dict(zip(fits["sglang"].fields, others("sglang", fits, points), strict=True))
+    stated = [dict(zip(fits[n].fields, points[n], strict=True))["stream_overhead"] for n in names[1:]]
+    assert found["sequence_overhead"] == pytest.approx(mean(stated))
+    assert found["verify_overhead"] == mean(RANGES["verify_overhead"])  # no other engine has it
+
+
+def test_numbers_of_all_stacks_without_rows_lie_at_what_is_known() -> None:
+    fits = {n: Fit(Here(), [], fields_of(n)) for n in ("vllm-async", "tensorrt-llm-serve")}  # type: ignore[arg-type]
+    points = {name: as_shipped(name, fit.fields) for name, fit in fits.items()}
+    blind = without(fits, points, lambda _: True)
+    assert all(
+        found[fits[name].fields.index("kernel_efficiency")] == pytest.approx(1.0) for name, found in blind.items()
+    )
 
 
 def test_a_number_that_is_struck_out_of_a_row_stays_so() -> None:
