@@ -68,11 +68,15 @@ def annotated(info: FieldInfo) -> Any:
 
 
 Seconds = Annotated[float, _quantity("time"), Field(ge=0)]
+Interval = Annotated[float, _quantity("time"), Field(ge=1e-3)]
+"""Seconds from one of many events to the next; each is simulated, so that they are a millisecond apart or more."""
 Bytes = Annotated[float, _quantity("bytes"), Field(ge=0)]
+SomeBytes = Annotated[float, _quantity("bytes"), Field(gt=0)]
+"""Bytes that others are counted in: never none."""
 Bandwidth = Annotated[float, _quantity("bandwidth"), Field(gt=0, le=1e18)]
-FlopRate = Annotated[float, _quantity("flop_rate"), Field(ge=0)]
+FlopRate = Annotated[float, _quantity("flop_rate"), Field(gt=0)]
 Watts = Annotated[float, _quantity("power"), Field(ge=0)]
-Hertz = Annotated[float, _quantity("frequency"), Field(ge=0)]
+Hertz = Annotated[float, _quantity("frequency"), Field(gt=0)]
 Money = Annotated[float, _quantity("money"), Field(ge=0)]
 MoneyRate = Annotated[float, _quantity("money_rate"), Field(ge=0)]
 CarbonRate = Annotated[float, _quantity("carbon_rate"), Field(ge=0)]

@@ -4,10 +4,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from simulator.specs.base import Bandwidth, Count, Percentage, Seconds, Spec
+from simulator.specs.base import Bandwidth, Count, Interval, Percentage, Seconds, Spec
 from simulator.specs.distribution import Distribution
 
-Time = Annotated[Seconds, Field(gt=0)]
 MOST_RETRIES = 1000
 """Times that a request is tried again at most."""
 
@@ -53,7 +52,7 @@ class Autoscaling(Spec):
     """Most replicas; the cluster needs room for them."""
     start: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """Replicas at the start; `serving.replicas` where left out."""
-    check: Time = 15.0
+    check: Interval = 15.0
     """Time between two looks. Rates and utilisation are those since the last one."""
     up_cooldown: Seconds = 0.0
     """Replicas are added this long after the last change at the earliest."""
@@ -91,7 +90,7 @@ class LinkFailures(Spec):
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=100_000)]
     """Which: `NIC 3` (both directions of a card), `NIC up 3`, `leaf 2`, as `clustersim network` and reports name them.
     Each fails for itself."""
-    mtbf: Time
+    mtbf: Interval
     """Mean time between failures of one of them, counted while it works; exponential."""
     repair: Distribution = Distribution.model_construct(fixed=60.0)
     """Seconds until it works again."""
@@ -107,7 +106,7 @@ class LinkFailures(Spec):
 class Failures(Spec):
     """Replicas that fail, and what becomes of the requests that they have."""
 
-    mtbf: Time | None = None
+    mtbf: Interval | None = None
     """Mean time between failures of one thing of `of`, counted while it is up; exponential. None fail by chance where
     left out."""
     of: Literal["replica", "node"] = "replica"
@@ -190,7 +189,7 @@ class Station(Spec):
     """Seconds for a request."""
     per_token: Seconds = 0.0
     """Seconds more for each token: of the prompt before the model, of the answer after it."""
-    mtbf: Annotated[Seconds, Field(ge=1e-3)] | None = Field(default=None, exclude_if=lambda time: time is None)
+    mtbf: Interval | None = Field(default=None, exclude_if=lambda time: time is None)
     """Mean time between failures of one server, counted while it is up, busy or idle; exponential, at least 1 ms. None
     fail where left out."""
     repair: Distribution = Field(default=REPAIR, exclude_if=lambda repair: repair == REPAIR)

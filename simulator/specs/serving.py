@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.adapters import Adapters, Finetuning
-from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
+from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Interval, Seconds, Spec
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.blocks import BlockProducts
@@ -321,7 +321,7 @@ class LocalPrompts(Spec):
 class Switching(Spec):
     """When replicas change their role between prefill and decode."""
 
-    check: Seconds = Field(default=1.0, gt=0)
+    check: Interval = 1.0
     """Time between two looks at what waits."""
     above: Annotated[float, Field(gt=0)] = 4
     """Requests that wait on a side, for each of its replicas (or groups that share experts), from which it gets one of

@@ -569,9 +569,9 @@ class Stack(Spec):
     product_overhead: Figure[Seconds] | None = None
     """Host time of each product after the first that one call launches, those of a device's experts; None: as long as
     a call."""
-    compute_efficiency: Figure[Fraction]
+    compute_efficiency: Figure[PositiveFraction]
     """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
-    attention_efficiency: Figure[Fraction] | None = None
+    attention_efficiency: Figure[PositiveFraction] | None = None
     """The same of its attention alone, where that is known; `compute_efficiency` where left out."""
     memory_overhead: dict[DeviceKind, Figure[Bytes]]
     """For each kind of device that the stack has kernels for, memory of the context, the communication library and

@@ -49,7 +49,7 @@ def _outputs(random: Random, *kinds: str) -> list[str]:
     return [*written, "--json", "-"]
 
 
-def _told(more: Check | None = None) -> Check:
+def sound(more: Check | None = None) -> Check:
     """Bad input says nothing on standard output; all else is JSON of finite numbers, the same a second time."""
 
     def check(answer: Answer) -> str | None:
@@ -103,7 +103,7 @@ def collective(random: Random) -> Input:
         ["--ranks", ranks] if ranks else _maybe(random, 0.4, "--group", random.choice(("0-7", "0-7/8-15", "0,3,5")))
     )
     words += _maybe(random, 0.3, "--nodes", random.choice(("1", "2", "8")))
-    return Input([*words, *_outputs(random, *(("--plots",) if "--sizes" in words else ()))], check=_told())
+    return Input([*words, *_outputs(random, *(("--plots",) if "--sizes" in words else ()))], check=sound())
 
 
 _SHAPE = ("--tokens", "--hidden", "--top-k", "--experts")
@@ -122,7 +122,7 @@ def network(random: Random) -> Input:
             random.choice(("1 B", "1 GB")),
         ]
         words += _maybe(random, 0.3, "--algorithm", random.choice(("ring", "tree", "ring/LL128", "x")))
-    return Input([*words, *_outputs(random, "--svg", "--png", "--html")], check=_told())
+    return Input([*words, *_outputs(random, "--svg", "--png", "--html")], check=sound())
 
 
 def schedule(random: Random) -> Input:
@@ -151,7 +151,7 @@ def schedule(random: Random) -> Input:
     for key, values in given.items():
         words += _maybe(random, 0.12, key, random.choice(values))
     words += _maybe(random, 0.6 if "auto" in words else 0.02, "--no-barrier")
-    return Input([*words, *_outputs(random, "--svg", "--png", "--csv")], check=_told(_tiled))
+    return Input([*words, *_outputs(random, "--svg", "--png", "--csv")], check=sound(_tiled))
 
 
 def _tiled(answer: Answer) -> str | None:
@@ -214,7 +214,7 @@ def workflow(random: Random) -> Input:
             return "is not the same the second time"
         return _played(told) if answer.code == 0 else None
 
-    return Input(words, {"w.yaml": json.dumps(document).encode()}, _told(check))
+    return Input(words, {"w.yaml": json.dumps(document).encode()}, sound(check))
 
 
 def _played(told: Mapping[str, Any]) -> str | None:
@@ -243,7 +243,7 @@ def replay(random: Random) -> Input:
     words += _maybe(random, 0.3, "--ranks", random.choice(("1", "2", "16", "7")))
     words += _maybe(random, 0.2, "--network", random.choice(("2", "0.5", "0", "1e9")))
     words += _maybe(random, 0.2, "--measured")
-    return Input([*words, *_outputs(random, "--chakra", "--kineto")], files, _told())
+    return Input([*words, *_outputs(random, "--chakra", "--kineto")], files, sound())
 
 
 def _chakra(random: Random, count: int, ranks: int) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def plan(random: Random) -> Input:
         words += [written, "o.yaml" if written == "--write" else random.choice(("megatron", "torchtitan"))]
         return Input(words, {"s.yaml": json.dumps(document).encode()})
     words += _outputs(random, "--html", "--plots")
-    return Input(words, {"s.yaml": json.dumps(document).encode()}, _told())
+    return Input(words, {"s.yaml": json.dumps(document).encode()}, sound())
 
 
 def _served(random: Random) -> Input:
@@ -308,14 +308,14 @@ def _served(random: Random) -> Input:
     words += _maybe(random, 0.2, "--vary", "serving.batching.max_sequences=2,8")
     words += _maybe(random, 0.3, "+requests.tenants=[{name: a, share: 1, limit: {rate: 1 /s, burst: 1}}]")
     words += _maybe(random, 0.3, "+serving.fleet={admission: {outstanding: 2}}")
-    return Input([*words, *_outputs(random, "--html", "--plots")], {"s.yaml": json.dumps(document).encode()}, _told())
+    return Input([*words, *_outputs(random, "--html", "--plots")], {"s.yaml": json.dumps(document).encode()}, sound())
 
 
 def papers(random: Random) -> Input:
     """A published system or two, by names of systems and of papers, or of nothing."""
     names = ("t3", "nope", "", "T3", "distzo2", "lamina", "packet_spraying")
     words = ["papers", random.choice(names), "--no-cache", "--jobs", "1"]
-    return Input([*words, *_outputs(random, "--html", "--markdown")], check=_told())
+    return Input([*words, *_outputs(random, "--html", "--markdown")], check=sound())
 
 
 _MADE = (collective, network, schedule, workflow, replay, plan, papers)

@@ -38,7 +38,7 @@ _DEEP = 5
 """Mappings within mappings below which only required keys are drawn."""
 _TRAINED = {"training": 10, "model": 4, "stack": 5, "cluster": 4}
 _SERVED = {"serving": 10, "requests": 5, "slo": 1, "model": 4, "stack": 5, "cluster": 4}
-_FACTORS = (0.001, 0.1, 0.5, 1.0, 1.0, 3.0, 100.0)
+_FACTORS = (0.0, 0.001, 0.1, 0.5, 1.0, 1.0, 3.0, 100.0)
 _WHOLE = (0, 1, 1, 2, 2, 3, 4, 5, 8, 16, 50, 64, 128, 1000, 4096)
 _REAL = (0.0, 0.01, 0.1, 0.3, 0.5, 0.9, 1.0, 1.5, 2.0, 7.0, 100.0)
 _NAMES = {

@@ -145,7 +145,7 @@ def tree(random: Random) -> Input:
     """A whole scenario with one to three values changed."""
     document = json.loads(json.dumps(random.choice(trees())))
     for _ in range(random.choice((1, 1, 1, 2, 3))):
-        _change(document, random)
+        change(document, random)
     bound(document)
     command = random.choices(("run", "explain"), (3, 1))[0]
     return Input(
@@ -172,7 +172,7 @@ def bound(document: Any) -> None:
             settings[key] = largest
 
 
-def _change(document: Any, random: Random) -> None:
+def change(document: Any, random: Random) -> None:
     """Change one place of a tree, wherever a walk from its root ends."""
     at = document
     while True:
@@ -193,7 +193,7 @@ def _atom(at: Any, key: Any, random: Random) -> None:
 
 def _scaled(at: Any, key: Any, random: Random) -> None:
     """A number, or the number of a quantity, times a power of ten."""
-    value, factor = at[key], 10.0 ** random.choice((-9, -3, -1, 0.3, 1, 3, 9))
+    value, factor = at[key], random.choice((0.0, 1e-9, 1e-3, 0.1, 2.0, 10.0, 1e3, 1e9))
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, int):

@@ -295,3 +295,9 @@ def test_what_does_not_go_together_is_refused(training: dict[str, Any], parallel
 def test_layers_in_the_backward_pass_are_updated_by_the_host() -> None:
     with pytest.raises(InputError, match="begins with all gradients"):
         run(scenario({"optimizer": {"update": "interleaved", "during": "backward"}}))
+
+
+def test_millions_of_subgroups_are_refused() -> None:
+    """Each is an update of its own: subgroups of 8 parameters took hours."""
+    with pytest.raises(InputError, match="subgroups are updated one by one on a device; up to 10,000 are simulated"):
+        simulate(scenario({"optimizer": {"subgroup": 8}}))

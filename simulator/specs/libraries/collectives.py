@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Bytes, Figure, Fraction, Seconds, Spec
+from simulator.specs.base import Bytes, Figure, PositiveFraction, Seconds, SomeBytes, Spec
 from simulator.specs.libraries.tuner import Release, Tuner
 
 Share = Annotated[float, Field(ge=0)]
@@ -30,7 +30,7 @@ class Piece(Spec):
 
     wait: Figure[Seconds]
     """Once pieces are as large as they get."""
-    bytes: Figure[Bytes]
+    bytes: Figure[SomeBytes]
     """Size of the message from which pieces stop to grow."""
 
 
@@ -41,7 +41,7 @@ class Scope(Spec):
     """Once per collective that goes no further than this."""
     latency: Figure[Seconds]
     """Of each sequential step: software, synchronisation, and a wire as long as the profile's `wire`."""
-    efficiency: Figure[Fraction]
+    efficiency: Figure[PositiveFraction]
     """Rate of large messages over the rate of the link."""
     fill: Fill | None = None
     """None where messages of all sizes move at full efficiency."""
@@ -105,7 +105,7 @@ class CustomAllReduce(Spec):
     """More for each further device."""
     hop: Figure[Seconds]
     """More where a message is summed in pieces first and the pieces are gathered then."""
-    efficiency: Figure[Fraction]
+    efficiency: Figure[PositiveFraction]
     """Rate over that of a device's scale-up links."""
     largest: Figure[Bytes]
     """Messages of this size and more go to the library."""

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Bandwidth, Bytes, Count, Figure, Seconds, Spec
+from simulator.specs.base import Bandwidth, Count, Figure, Seconds, SomeBytes, Spec
 from simulator.specs.network.routing import Degraded, Routing
 
 
@@ -153,7 +153,7 @@ class Sites(Wired):
     """Where the nodes are, in their order."""
     links: tuple[WideLink, ...] = ()
     """Between sites."""
-    window: Figure[Bytes] | None = None
+    window: Figure[SomeBytes] | None = None
     """Most bytes of a connection on their way: a connection gets no more than `window` / round trip."""
 
 

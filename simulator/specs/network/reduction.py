@@ -1,6 +1,6 @@
 """Switches that add up what nodes send them, and copy the sum to all (InfiniBand SHARP)."""
 
-from simulator.specs.base import Bytes, Figure, Seconds, Spec
+from simulator.specs.base import Figure, Seconds, SomeBytes, Spec
 
 
 class SwitchReduction(Spec):
@@ -8,7 +8,7 @@ class SwitchReduction(Spec):
 
     latency: Figure[Seconds]
     """Of adding up what comes from below, at each switch on the way to the one where all meet."""
-    largest: Figure[Bytes]
+    largest: Figure[SomeBytes]
     """Most bytes of one operation of a tree of switches; more are several in a row, each with hops of its own."""
 
 

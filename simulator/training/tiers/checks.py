@@ -1,20 +1,23 @@
 """What of an offload cannot be: more than there is, tiers and rates that a node has not, what is not simulated."""
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from simulator.errors import InputError, Problem, nearest
 from simulator.model.tensors import kept
 from simulator.program.actions import Kind
 from simulator.specs.hardware import Node
-from simulator.specs.tiers.offload import Offload
+from simulator.specs.tiers.offload import Offload, OptimizerOffload
 from simulator.specs.tiers.sharding import ShardLevels
 from simulator.specs.training import Training
-from simulator.training import operators
+from simulator.training import memory, operators
 from simulator.training.job import Job
 from simulator.training.optimizers.base import OPTIMIZERS
 from simulator.training.optimizers.elementwise import Elementwise
 
 PATH = "training.offload"
+MOST_SUBGROUPS = 10_000
+"""Updates of subgroups of a device that are simulated."""
 
 
 def check_offload(training: Training, node: Node, chunks: Sequence[int]) -> None:
@@ -103,10 +106,22 @@ def check_job(job: Job) -> None:
     if offload.optimizer is not None and not isinstance(rule, Elementwise):
         message = f"{job.optimizer.name} looks at whole matrices, which subgroups of parameters cut"
         raise InputError(Problem(message, path=f"{PATH}.optimizer", hint="write `optimizer: adam`"))
+    if offload.optimizer is not None:
+        _check_subgroups(job, offload.optimizer)
     if offload.optimizer is not None and (job.optimizer.in_backward or job.optimizer.layerwise):
         key = "in_backward" if job.optimizer.in_backward else "layerwise"
         message = "the host updates subgroups of parameters, not layers"
         raise InputError(Problem(message, path=f"training.optimizer.{key}", hint="leave it out"))
+
+
+def _check_subgroups(job: Job, part: OptimizerOffload) -> None:
+    """Refuse subgroups so small that their updates, each an operation or more, are millions."""
+    elements = part.share * max(memory.updated(job, stage) for stage in range(job.pp))
+    count = ceil(elements / part.subgroup)
+    if part.during != "backward" and count > MOST_SUBGROUPS:
+        message = f"{count:,} subgroups are updated one by one on a device; up to {MOST_SUBGROUPS:,} are simulated"
+        hint = f"write {ceil(elements / MOST_SUBGROUPS):,} or more"
+        raise InputError(Problem(message, path=f"{PATH}.optimizer.subgroup", hint=hint))
 
 
 def _check_tensors(job: Job, offload: Offload) -> None:
