@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.calibration.fitting import Found, Parameter, of_device, shared, solution, unsettled
+from simulator.calibration.stacks.serving import FIELDS, fields_of
 
 X = np.linspace(1.0, 8.0, 40)
 PARAMETERS = {"rate": Parameter(1.0, 0.1, 10.0), "offset": Parameter(0.5, 0.0, 1.0, False)}
@@ -37,3 +38,9 @@ def test_devices_share_what_is_not_their_own() -> None:
     names = shared(PARAMETERS, ("offset",), ("a", "b"))
     assert sorted(names) == ["offset@a", "offset@b", "rate"]
     assert of_device({"rate": 1.0, "offset@a": 0.1, "offset@b": 0.2}, "b") == {"rate": 1.0, "offset": 0.2}
+
+
+def test_numbers_of_the_stack_that_another_extends_are_fitted_with_it_alone() -> None:
+    """The host of an iteration is the engine's own behind Triton; only what its file states is fitted on its rows."""
+    assert fields_of("tensorrt-llm-triton") == ("kernel_efficiency", "request_overhead")
+    assert fields_of("vllm-v0")[:3] == FIELDS == fields_of("vllm-0.5")
