@@ -135,6 +135,8 @@ class Batching(Spec):
         "max_batch_size": "max_sequences",
         "chunk_size": "token_budget",
         "scheduler_recv_interval": "poll_interval",
+        "num_scheduler_steps": "decode_steps",
+        "num_continuous_decode_steps": "decode_steps",
         "batch_wait_timeout_iters": "wait_iterations",
         "batch_wait_max_tokens_ratio": "wait_share",
         "timeout_iters": "balance_iterations",
@@ -156,6 +158,9 @@ class Batching(Spec):
     poll_interval: Count = Field(default=1, exclude_if=lambda every: every == 1)
     """The engine looks for new requests every so many decode iterations, and at once after one with prompts (SGLang's
     `--scheduler-recv-interval`)."""
+    decode_steps: Count = Field(default=1, exclude_if=lambda steps: steps == 1)
+    """Decode iterations that the host schedules at once (`--num-scheduler-steps` of vLLM's V0 engine, SGLang's
+    `--num-continuous-decode-steps`): requests that come meanwhile wait, its time of an iteration is spent once."""
     wait_iterations: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, exclude_if=lambda most: most == 0)
     """For `guaranteed`: prompts wait beside decodes for others, so many iterations at most (TensorRT-LLM's
     `batch_wait_timeout_iters`)."""
@@ -514,6 +519,9 @@ class ServingStack(Spec):
         value=6e-6, status="estimate", source="a launch from C++ takes 3 to 10 us"
     )
     """Host time to launch one kernel where no captured graph is replayed."""
+    experts_launch: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
+    """The same of a whole mixture of experts: routing, sorting, casts, products, activation, sum, and their buffers; as
+    long as five kernels where left out."""
     graph_prompts: bool = True
     """Whether iterations with prompts replay graphs too, up to `graphs` rows; if not, the host launches each kernel."""
     schedules_ahead: bool = False

@@ -112,3 +112,19 @@ def test_one_client_waits_half_of_the_interval_between_looks() -> None:
     step = np.median((polled[2] - polled[1]) / 125)
     longer = (polled[1] - polled[0]).mean() - (plain[1] - plain[0]).mean()
     assert longer == pytest.approx(15 * step, rel=0.35)
+
+
+def test_iterations_that_are_scheduled_at_once_share_the_host() -> None:
+    """Ten at once wait for it a tenth as long, and requests for five of them on average."""
+    slow = {"iteration_overhead": figure(5e-3), "sequence_overhead": figure(0.0), "schedules_ahead": False}
+    usual = scenario(1, 0.0, 20).stack.model_copy(update=slow)
+    each, shared = (
+        moments(scenario(1, 0.0, 20, decode_steps=steps).model_copy(update={"stack": usual})) for steps in (1, 10)
+    )
+    answers = generate(scenario(1, 0.0, 20).requests, 0).output
+    per_token = ((each[2] - each[1]) - (shared[2] - shared[1])).sum() / (np.array(answers) - 1).sum()
+    assert per_token == pytest.approx(4.5e-3 * 1e12, rel=1e-6)
+    plain, several = (moments(scenario(8, 0.0, 400, decode_steps=steps, policy="vllm-v1")) for steps in (1, 10))
+    step = np.median((several[2] - several[1]) / 125)
+    longer = (several[1] - several[0]).mean() - (plain[1] - plain[0]).mean()
+    assert longer == pytest.approx(5 * step, rel=0.5)

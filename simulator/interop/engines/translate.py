@@ -157,7 +157,9 @@ def _divided(own: Arguments, tp: int, dp: int, names: Mapping[str, tuple[str, ..
 
 def _limits(own: Arguments, names: Mapping[str, tuple[str, ...]], ranks: int) -> dict[str, int]:
     found = {"token_budget": own.whole(*names["chunk"]), "max_sequences": own.whole(*names["sequences"])}
-    return {key: max(value // ranks, 1) for key, value in found.items() if value}
+    limits = {key: max(value // ranks, 1) for key, value in found.items() if value}
+    steps = own.whole(*names.get("steps", ()))
+    return limits | ({"decode_steps": steps} if steps else {})
 
 
 def _cache(own: Arguments, names: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def _vllm(
         words.append("--enable-expert-parallel")
     words += _given("--max-num-seqs", batching.max_sequences)
     words += _given("--max-num-batched-tokens", batching.token_budget)
+    words += _sizes("--num-scheduler-steps", batching.decode_steps)
     words += _given("--gpu-memory-utilization", cache.memory_share) + _given("--block-size", cache.block_size)
     words += _given("--max-model-len", scenario.serving.context) + _formats(scenario, "--quantization")
     if cache.prefix_caching is not None:
@@ -77,6 +78,7 @@ def _sglang(
     words += _sizes("--ep-size", layout.ep)
     words += _given("--max-running-requests", batching.max_sequences and batching.max_sequences * ranks)
     words += _given("--chunked-prefill-size", batching.token_budget and batching.token_budget * ranks)
+    words += _sizes("--num-continuous-decode-steps", batching.decode_steps)
     words += _given("--mem-fraction-static", cache.memory_share) + _given("--page-size", cache.block_size)
     words += _given("--context-length", scenario.serving.context) + _formats(scenario, "--quantization")
     words += ["--disable-radix-cache"] if cache.prefix_caching == "none" else []

@@ -432,6 +432,7 @@ def _batching(
         max_sequences=most,
         token_budget=tokens,
         poll_interval=said.poll_interval or 1,
+        decode_steps=told.decode_steps or 1,
         wait_iterations=said.wait_iterations or 0,
         wait_share=said.wait_share or 0.0,
         balance_iterations=said.balance_iterations or 0,

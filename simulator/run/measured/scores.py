@@ -134,6 +134,7 @@ def _shared(scenario: ServingScenario, system: System, pool: Pool) -> System:
             pool.model_dump_json(exclude=NOT_PRICED | {"name", "role", "partition", "cluster"}),
             scenario.stack.model_dump_json(),
             str(system.cost.stages[0].graphs),
+            str(system.cost.stages[0].host_ticks),  # fewer where several iterations are scheduled at once
             str(system.placements[0].own[0]),
         )
     )

@@ -25,6 +25,7 @@ from simulator.serving.costs.exchange import Exchange
 from simulator.serving.costs.formats import Formats
 from simulator.serving.costs.spread import Spread
 from simulator.specs.model import LayerKind, Model
+from simulator.specs.serving import ServingStack
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,8 +412,12 @@ def _cast(shard: Shard, width: int) -> Iterator[Piece]:
         yield Elementwise("other", width * (shard.formats.plain_size + shard.formats.factor_size))
 
 
-def kernels(pieces: Iterator[Piece]) -> int:
-    """Launches of a list of pieces; a mixture of experts sorts its rows and runs two grouped products."""
+def launched(pieces: Iterable[Piece], stack: ServingStack) -> float:
+    """Seconds in which the host launches a list of pieces one by one; a mixture of experts sorts its rows and runs two
+    grouped products, five kernels at least."""
+    each, experts = stack.kernel_launch.value, stack.experts_launch
+    mixture = 5 * each if experts is None else experts.value
     return sum(
-        piece.kernels if isinstance(piece, Elementwise) else 5 if isinstance(piece, Experts) else 1 for piece in pieces
+        each * piece.kernels if isinstance(piece, Elementwise) else mixture if isinstance(piece, Experts) else each
+        for piece in pieces
     )

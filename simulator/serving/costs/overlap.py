@@ -25,7 +25,7 @@ from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.fused import saved_by_steps
 from simulator.serving.costs.lanes import Segment, in_turns, makespan, one_late
 from simulator.serving.costs.nano import NanoBatch, Shares, laid_out
-from simulator.serving.costs.operators import Collective, Piece, Write, context_parts, kernels, layer, together
+from simulator.serving.costs.operators import Collective, Piece, Write, context_parts, launched, layer, together
 from simulator.serving.costs.pieces import Pieces
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.serving import Layout, Overlap
@@ -107,8 +107,8 @@ class Layers:
         stack = self.pieces.stack
         if rows <= (stack.graphs or 0):
             return 0.0
-        count = sum(n * (kernels(layer(self.pieces.shard, kind=kind)) + kind.attends) for kind, n in self.kinds())
-        return stack.kernel_launch.value * count
+        shard, each = self.pieces.shard, stack.kernel_launch.value
+        return sum(n * (launched(layer(shard, kind=kind), stack) + each * kind.attends) for kind, n in self.kinds())
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from simulator.serving.costs.operators import (
     context_parts,
     embedding,
     head,
-    kernels,
     keys,
+    launched,
     layer,
     together,
 )
@@ -76,14 +76,15 @@ class Pieces:
     def body(self, depth: Depth, first: bool, launch: float) -> RowCosts:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
         attending = depth.attending(self.shard.model, depth.full) * (1 + self.shard.model.kinds[0].crosses)
-        return self._passed(self._body(depth, first), self._launches(depth), attending * launch)
+        return self._passed(self._body(depth, first), self.launch_seconds(depth), attending * launch)
 
     def encoder(self, depth: Depth, more: Sequence[Piece], launch: float, launches: int = 0) -> RowCosts:
         """What rows of an encoder pass, that keeps nothing of them, apart from attention: its layers, and `more` of so
         many `launches`."""
         layers = [entry for entry in self._body(depth, False) if not isinstance(entry[1], Write)]
-        pieces, launches = [*layers, *((1, piece) for piece in more)], launches + self._launches(depth)
-        return self._passed(pieces, launches, depth.full * launch)
+        pieces = [*layers, *((1, piece) for piece in more)]
+        host = self.stack.kernel_launch.value * launches + self.launch_seconds(depth)
+        return self._passed(pieces, host, depth.full * launch)
 
     def filling(self, depth: Depth, first: bool) -> RowCosts | None:
         """What the rows cost that fill a captured graph up, which pass all but the experts; None where graphs are of
@@ -118,17 +119,14 @@ class Pieces:
         return cost
 
     def launch_seconds(self, depth: Depth) -> float:
-        """Seconds in which the host launches the kernels of all layers one by one."""
-        return self.stack.kernel_launch.value * self._launches(depth)
-
-    def _launches(self, depth: Depth) -> int:
-        """Kernels of all layers that all rows pass."""
-        kinds = depth.passed(self.shard.model.kinds[0])
+        """Seconds in which the host launches the kernels of all layers, which all rows pass, one by one."""
+        each, kinds = self.stack.kernel_launch.value, depth.passed(self.shard.model.kinds[0])
         found = sum(
-            count * (kernels(layer(self.shard, kind=kind)) + (kind.attention != "none") + kind.crosses)
+            count
+            * (launched(layer(self.shard, kind=kind), self.stack) + each * ((kind.attention != "none") + kind.crosses))
             for kind, count in kinds
         )
-        return found + depth.skipped_caches * kernels(keys(self.shard))
+        return found + depth.skipped_caches * launched(keys(self.shard), self.stack)
 
     def _body(self, depth: Depth, first: bool) -> list[tuple[int, Piece]]:
         """Pieces that all rows pass, with how often each runs."""
@@ -153,7 +151,8 @@ class Pieces:
         pieces = self._ending(depth, last)
         if not depth.skipped:
             return lambda rows: self.total(pieces, rows)
-        return self._passed(pieces, depth.skipped * (kernels(layer(self.shard, late=True)) + 1), depth.skipped * launch)
+        host = launched(layer(self.shard, late=True), self.stack) + self.stack.kernel_launch.value
+        return self._passed(pieces, depth.skipped * host, depth.skipped * launch)
 
     def exchanges(self, depth: Depth) -> tuple[RowCosts, RowCosts] | None:
         """(of rows of the largest rank, of all rows): sending each row to the devices of its experts and back, where
@@ -214,9 +213,8 @@ class Pieces:
         told = sampled, piece.among, in_step, peers, ranks
         return Sending(piece.operation, piece.part, piece.row_bytes, count, sizes, *told)
 
-    def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> RowCosts:
-        """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
-        host = self.stack.kernel_launch.value * launches
+    def _passed(self, pieces: Sequence[tuple[int, Piece]], host: float, launch: float) -> RowCosts:
+        """Pieces, the seconds `launch` of the launches of attention, and those in which the host launches all."""
         own = [entry for entry in pieces if not together(entry[1])]
         shared = [entry for entry in pieces if together(entry[1])]
         peers = 1 if self.in_step else self.shard.sharers

@@ -101,6 +101,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         scenario = scenario.model_copy(update={"model": pool.model})
     serving, stack = scenario.serving, scenario.stack
     batching, cache = pool.batching or serving.batching, pool.kv_cache or serving.kv_cache
+    stack = _at_once(stack, batching.decode_steps)
     layout = pool.parallel or serving.parallel
     ranks = pool.replicas * layout.ranks
     layout = layout if scenario.model.experts is not None else layout.of_dense()
@@ -126,8 +127,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
 
     def compiled(place: ReplicaPlacement) -> ReplicaCost:
         given = scenario.model, layout, pool.precision or serving.precision, stack, cluster, context, cache
-        beside = pool.overlap or serving.overlap
-        traffic = pool.experts or serving.experts
+        beside, traffic = pool.overlap or serving.overlap, pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
         every, own = serving.stream_interval, serving.adapters
         apart, tuned = (serving.expert_loads or weights, serving.remote_attention), serving.finetuning
@@ -231,7 +231,15 @@ def _rules(
         raise InputError(Problem(message, path="serving.batching.token_budget", hint=hint))
     ageing = None if batching.ageing is None else to_ticks(batching.ageing)
     waits = batching.wait_iterations, batching.wait_share, batching.balance_iterations, batching.balance_wait
-    return Rules(budget, most, batching.tile, ageing, batching.poll_interval, *waits, batching.padded)
+    looks = max(batching.poll_interval, batching.decode_steps)
+    return Rules(budget, most, batching.tile, ageing, looks, *waits, batching.padded)
+
+
+def _at_once(stack: ServingStack, steps: int) -> ServingStack:
+    """The stack where the host schedules so many iterations at once; what it does with each token of each sequence it
+    does as before."""
+    once = stack.iteration_overhead.model_copy(update={"value": stack.iteration_overhead.value / steps})
+    return stack if steps == 1 else stack.model_copy(update={"iteration_overhead": once})
 
 
 def _placed(ranks: int, layout: Layout, free: FreeDevices, pool: str, partition: str) -> tuple[ReplicaPlacement, ...]:

@@ -12,6 +12,7 @@ from simulator.specs.base import Spec
 _NUMBERS: Mapping[str, str] = {
     "tokens": r"max num batched tokens|max num tokens|chunked prefill size|max prefill tokens",
     "sequences": r"max num seqs|max running requests|max batch size",
+    "decode_steps": r"num scheduler steps|num continuous decode steps",
     "memory_share": r"gpu memory utili[sz]ation|mem fraction static|gpu mem(ory)? util",
     "free_share": r"(kv cache )?free gpu mem(ory)? fraction|cache max entry count",
 }
@@ -33,6 +34,8 @@ class Options(Spec):
     """Of an iteration, at most."""
     sequences: int | None = Field(default=None, ge=1, le=10_000_000)
     """That run at once, at most."""
+    decode_steps: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Decode iterations that are scheduled at once."""
     memory_share: float | None = Field(default=None, gt=0, le=1)
     """Of the device's memory that weights, activations and cache take."""
     free_share: float | None = Field(default=None, gt=0, le=1)
@@ -52,7 +55,7 @@ def options(words: str | None) -> Options:
     for name, option in _NUMBERS.items():
         if stated := re.search(rf"(?:{option}) ?[=: ] ?(\d+(?:\.\d+)?)\b", text):
             value = float(stated.groups()[-1])
-            whole = name in ("tokens", "sequences")
+            whole = name in ("tokens", "sequences", "decode_steps")
             if value > 0 and ((whole and value == int(value) and value <= 1e7) or (not whole and value <= 1)):
                 found[name] = int(value) if whole else value
     for name, option in _SWITCHES.items():

@@ -51,6 +51,16 @@ def test_every_flag_of_vllm_is_mapped_or_named(tmp_path: Path) -> None:
     assert "--max-num-sequences (did you mean" in head
 
 
+def test_iterations_that_are_scheduled_at_once_keep_their_number(tmp_path: Path) -> None:
+    vllm = "vllm serve meta-llama/Llama-3.1-8B-Instruct --num-scheduler-steps 10\n"
+    sglang = "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct {}\n"
+    several = imported(vllm, tmp_path)[1], imported(sglang.format("--num-continuous-decode-steps 4"), tmp_path)[1]
+    assert [scenario.serving.batching.decode_steps for scenario in several] == [10, 4]
+    assert imported(sglang.format(""), tmp_path)[1].serving.batching.decode_steps == 1
+    assert "--num-scheduler-steps 10" in command_lines(several[0], "vllm")
+    assert "--num-continuous-decode-steps 4" in command_lines(several[1], "sglang")
+
+
 def test_attention_ranks_of_each_engine_are_the_same_mesh(tmp_path: Path) -> None:
     vllm = "vllm serve deepseek-ai/DeepSeek-R1 --data-parallel-size 16 --enable-expert-parallel --max-num-seqs 128"
     sglang = (

@@ -49,6 +49,13 @@ def test_limits_of_vllm_follow_device_and_use(accelerator: str, kind: str, limit
     assert any("defaults of device and use" in words for words in found.assumed)
 
 
+def test_iterations_that_a_row_schedules_at_once() -> None:
+    metrics = {"ttft_median_s": 0.1, "tpot_median_s": 0.014}
+    row = {"engine_version": "0.6.0", "kind": "online_serving", "concurrency": 4, "metrics": metrics}
+    told = (drafted(engine_options=options, **row) for options in (None, "num-scheduler-steps 10, max_model_len 4096"))
+    assert [found.scenario.serving.batching.decode_steps for found in told] == [1, 10]
+
+
 def test_limits_that_a_row_states_stay() -> None:
     found = drafted(max_num_seqs=64, engine_options="max-num-batched-tokens=512")
     batching = found.scenario.serving.batching
@@ -60,7 +67,10 @@ def test_limits_that_a_row_states_stay() -> None:
     [
         ("vLLM --async-scheduling", "0.11.0", "vllm-async"),
         ("LMDeploy (TurboMind)", "0.1.0a1", "lmdeploy"),
-        ("LMDeploy", "0.6", "vllm-v0"),
+        ("LMDeploy", "0.6", "lmdeploy"),
+        ("LMDeploy (PyTorch engine)", "0.6", "vllm-v0"),
+        ("SGLang", "0.3.0", "sglang-0.3"),
+        ("SGLang", "0.4.1", "sglang"),
         ("MindIE", "2.1", "vllm-serve"),
         ("Optimum Habana", "SynapseAI 1.18.0", "optimum-habana"),
     ],

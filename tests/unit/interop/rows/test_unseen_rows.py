@@ -192,8 +192,8 @@ def test_a_slice_that_serves_has_whole_hosts() -> None:
 
 
 def test_an_engine_without_a_stack_is_taken_for_the_most_similar_one() -> None:
-    found = served("NVIDIA A100 SXM 80GB", 1, engine="LMDeploy", engine_version="0.6")
-    assert "engine `LMDeploy` as vllm-v0, the most like it" in found.assumed
+    found = served("NVIDIA A100 SXM 80GB", 1, engine="LightLLM", engine_version="1.0")
+    assert "engine `LightLLM` as vllm-v0, the most like it" in found.assumed
     assert not any("most like it" in text for text in served("NVIDIA A100 SXM 80GB", 1).assumed)
 
 

@@ -16,13 +16,15 @@ from simulator.serving.costs.operators import (
     Write,
     embedding,
     head,
-    kernels,
     keys,
+    launched,
     layer,
     together,
 )
 from simulator.specs import load_spec
+from simulator.specs.base import Figure
 from simulator.specs.model import Model
+from simulator.specs.serving import ServingStack
 
 BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole=False)
 FP8 = Formats("fp8", 1.0, "fp8", 1.0, "fp8", 1.0, "bf16", 2.0, "bf16", whole=False)
@@ -39,6 +41,12 @@ DENSE: dict[str, Any] = {
     "norm": "rmsnorm",
 }
 SPARSE = DENSE | {"experts": 4, "top_k": 2, "expert_ffn": 6, "shared_experts": 2}
+
+
+def launches(**seconds: float) -> ServingStack:
+    """A stack with launches of so many seconds."""
+    figures = {name: Figure(value=value, status="estimate", source="a test") for name, value in seconds.items()}
+    return load_spec(ServingStack, "vllm").model_copy(update=figures)
 
 
 def shard(tp: int = 2, formats: Formats = BF16, sharers: int = 1, fused: bool = True, **model: Any) -> Shard:
@@ -61,7 +69,7 @@ def test_a_layer_on_one_of_two_devices() -> None:
     mlp: list[Piece] = [Gemm("linear", 2 * 8, 8), Elementwise("other", (2 + 1) * 8 * 2), Gemm("linear", 8, 8)]
     found = list(layer(shard()))
     assert found == [*ATTENTION, *mlp, Collective("tp", "all_reduce", 16)]
-    assert kernels(iter(found)) == 11
+    assert launched(found, launches(kernel_launch=1.0)) == 11
     assert [piece for piece in layer(shard(tp=1)) if isinstance(piece, Collective)] == []
 
 
@@ -132,7 +140,8 @@ def test_experts_that_replicas_share() -> None:
         Gemm("linear", 8, 12),
     ]
     assert [piece for piece in found if together(piece)] == found[8:11]
-    assert kernels(iter(found[6:])) == 12
+    assert launched(found[6:], launches(kernel_launch=1.0)) == 12
+    assert launched(found[6:], launches(kernel_launch=1.0, experts_launch=9.0)) == 12 - 5 + 9
     assert not any(isinstance(piece, Collective) for piece in layer(shard(tp=1, **SPARSE)))
 
 
