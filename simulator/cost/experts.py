@@ -2,7 +2,8 @@
 
 With T rows, k of E experts each and independent choices, h = E (1 - (1 - k / E)^T) experts are hit, with T k / h rows
 each (rounded up). Their products are those of `rows.py` with h in a batch, at `rate` and `memory` of a dense product;
-choosing, sorting, activation and sum pass over the rows besides. Fit and errors: docs/models/serving-cost.md. Left out:
+choosing, sorting, activation and sum pass over the rows besides, and some kernels take a time for each expert that the
+device holds, with rows or without. Fit and errors: docs/models/serving-cost.md. Left out:
 experts that are chosen more often than others, so that fewer are hit and they fill unevenly.
 """
 
@@ -32,6 +33,8 @@ class ExpertCurve:
     """Bytes that each product is behind a steady stream."""
     passes: float
     """Traffic of the passes over rows, over reading and writing each row once."""
+    each: float = 0.0
+    """Seconds of each expert of the device, with rows or without: what counts rows and lays out tiles by expert."""
 
 
 def experts_hit(rows: Ints, experts: int, top_k: int) -> Floats:
@@ -50,12 +53,13 @@ def expert_seconds(
     curve: ExpertCurve,
     products: GemmCurve,
     weights: Weights,
+    held: float = 0.0,
 ) -> Floats:
     """Seconds of the mixture for each number of rows (the mean over devices where experts are spread), shape (r,), of
     which `hit` experts have any, shape (r,).
 
-    `inner` is the inner width of an expert on this device; `products` are the dense products of the format and
-    `weights` how weights lie in memory.
+    `inner` is the inner width of an expert on this device; `products` are the dense products of the format,
+    `weights` how weights lie in memory, `held` the experts that the device has.
     """
     each = np.ceil(rows * top_k / hit - 1e-9).astype(np.int64)
     slower = Weights(weights.size, weights.rate * curve.rate, weights.memory * curve.memory, slim=True)
@@ -64,5 +68,5 @@ def expert_seconds(
     moved = rows * (top_k * (wide + inner + 2.0 * hidden) * products.result_size)
     up = product_seconds(each, wide, hidden, bare, slower, hit)
     down = product_seconds(each, hidden, inner, bare, slower, hit)
-    seconds: Floats = curve.launch + up + down + curve.passes * moved / products.bandwidth
+    seconds: Floats = curve.launch + curve.each * held + up + down + curve.passes * moved / products.bandwidth
     return seconds

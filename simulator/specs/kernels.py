@@ -202,6 +202,8 @@ class ExpertKernels(Spec):
     """Traffic that each product falls behind a steady stream while it starts."""
     passes: float = Field(default=1.5, ge=0)
     """Traffic of gathering rows, activation and sum over reading and writing each row once."""
+    each: Seconds = Field(default=0.0, exclude_if=lambda seconds: seconds == 0.0)
+    """Time of each expert that the device holds, with rows or without."""
 
 
 class ScanKernels(Spec):

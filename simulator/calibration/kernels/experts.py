@@ -51,6 +51,8 @@ MIXED = EXPERTS | {
 }
 """Ranges for weights narrower than the rows: unfused steps around the products, and arithmetic that is faster than
 where both have the wider format."""
+EACH = {"each": Parameter(2e-7, 0, 2e-6, False)}
+"""What kernels for a scale of each block take for each expert of the device: 40 us of 32 experts, 115 us of 256."""
 OWN = ("memory", "delay")
 WARM = {"l40s": 1e8}
 """Weights of fewer bytes than these are found in the cache by the benchmark's next loop: such rows are left out."""
@@ -81,6 +83,8 @@ class Family:
     version: str
     dtype: str
     kernel: str
+    each: bool = False
+    """Whether it takes a time for each expert of the device."""
 
     @property
     def compute(self) -> str:
@@ -110,9 +114,11 @@ TRTLLM_GEN = (
     Family("w4a16", "vllm/0.24.0", "w4a16_mxfp4", "flashinfer_trtllm"),
     Family("w4a8", "trtllm/1.3.0rc20", "w4a8_mxfp4_mxfp8", ""),
 )
+BLOCKS = Family("fp8", "trtllm/1.3.0rc20", "fp8_block", "cutlass", each=True)
 HOPPER: dict[str, tuple[Family, ...]] = {
     "triton": (*TRITON, Family("w4a16", "vllm/0.24.0", "w4a16_mxfp4", "oaitriton")),
     "cutlass": (*CUTLASS, Family("w4a16", "trtllm/1.3.0rc20", "w4a16_mxfp4", "")),
+    "cutlass-blocks": (BLOCKS,),
     "marlin": (Family("w4a16", "vllm/0.24.0", "int4_wo", "marlin"),),
 }
 NATIVE = (*CUTLASS, TRTLLM_GEN[-1])
@@ -122,14 +128,19 @@ FAMILIES: dict[tuple[str, ...], dict[str, tuple[Family, ...]]] = {
         "cutlass": (Family("bf16", "trtllm/1.0.0", "bfloat16", ""),),
     },
     ("h100-sxm", "h200-sxm"): HOPPER,
-    ("b200-sxm",): {"trtllm-gen": TRTLLM_GEN, "cutlass": NATIVE},
+    ("b200-sxm",): {
+        "trtllm-gen": TRTLLM_GEN,
+        "cutlass": NATIVE,
+        "deepgemm": (replace(BLOCKS, kernel="deepgemm"),),
+    },
     ("l40s",): {"triton": TRITON, "cutlass": CUTLASS},
 }
 """Chip: family: formats. `triton` is vLLM's kernel (fp8 with a scale for each block of a matrix), `cutlass` the grouped
-product of TensorRT-LLM (fp8 with one scale a matrix), `trtllm-gen` FlashInfer's kernels of Blackwell, which vLLM takes
-there, and TensorRT-LLM for MXFP4, `marlin` vLLM's product of 16-bit rows and 4-bit weights, which it takes for MXFP4
-too where it is asked to (`VLLM_MXFP4_USE_MARLIN`); its table has int4 weights. `w4a16` and `w4a8` are weights in 4 bits
-(MXFP4) beside rows in 16 and 8."""
+product of TensorRT-LLM (fp8 with one scale a matrix), `cutlass-blocks` that with a scale for each block on Hopper and
+`deepgemm` the same on Blackwell (`moe_config.backend: DEEPGEMM`), `trtllm-gen` FlashInfer's kernels of Blackwell, which
+vLLM takes there, and TensorRT-LLM for MXFP4, `marlin` vLLM's product of 16-bit rows and 4-bit weights, which it takes
+for MXFP4 too where it is asked to (`VLLM_MXFP4_USE_MARLIN`); its table has int4 weights. `w4a16` and `w4a8` are weights
+in 4 bits (MXFP4) beside rows in 16 and 8."""
 
 
 def read_experts(data: Path, profile: str, version: str, dtype: str, kernel: str) -> pd.DataFrame:
@@ -155,7 +166,7 @@ def expert_times(
 ) -> Floats:
     """Predicted seconds of each row."""
     ramp = found["delay"] * device.bandwidth
-    curve = ExpertCurve(found["launch"], found["rate"], found["memory"], ramp, found["passes"])
+    curve = ExpertCurve(found["launch"], found["rate"], found["memory"], ramp, found["passes"], found.get("each", 0.0))
     products, times = replace(device.gemm[compute], result_size=2.0), np.empty(len(table))
     keys = ["hidden_size", "inner", "topk", "num_experts"]
     for shape, rows in table.assign(place=np.arange(len(table))).groupby(keys):
@@ -165,7 +176,7 @@ def expert_times(
         even = (rows.distribution == "balanced").to_numpy()
         hit = np.where(even, np.minimum(experts, count * top_k), np.clip(free, top_k, None))
         weights = Weights(size, *dequantising, slim=size < 1)
-        times[rows.place] = expert_seconds(count, hit, top_k, hidden, inner, True, curve, products, weights)
+        times[rows.place] = expert_seconds(count, hit, top_k, hidden, inner, True, curve, products, weights, experts)
     return times
 
 
@@ -189,7 +200,8 @@ def fit_family(
         own = of_device(found, profile)
         return expert_times(samples[profile], own, devices[profile], family.compute, family.size)
 
-    parameters = shared((EXPERTS if family.kind == family.compute else MIXED) | SKEW, OWN, list(tables))
+    free = (EXPERTS if family.kind == family.compute else MIXED) | SKEW | (EACH if family.each else {})
+    parameters = shared(free, OWN, list(tables))
     for profile, device in devices.items():
         most = device.bandwidth / device.gemm[family.compute].bandwidth
         parameters[f"memory@{profile}"] = replace(EXPERTS["memory"], high=most)
@@ -241,6 +253,7 @@ def expert_lines(profile: str, families: Mapping[str, Mapping[str, Found]]) -> l
             source = f"fitted on ai-dynamo/aiconfigurator {table} (Apache-2.0) by {COMMAND}"
             bandwidth = load_spec(Accelerator, TABLES[profile][2]).memory.bandwidth.value
             own = known[kind.kind] | {"ramp": known[kind.kind]["delay"] * bandwidth}
-            coefficients = {key: own[key] for key in ("launch", "rate", "memory", "ramp", "passes")}
+            keys = ("launch", "rate", "memory", "ramp", "passes", *(EACH if kind.each else ()))
+            coefficients = {key: own[key] for key in keys}
             lines += [f"    {kind.kind}:", *group_yaml(coefficients, source, 6)]
     return lines

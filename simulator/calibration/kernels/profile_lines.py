@@ -56,7 +56,7 @@ def older_yaml(newer: dict[str, float]) -> list[str]:
 
 
 UNITS = {"launch": (1e6, " us"), "gather": (1e6, " us"), "ramp": (1e-6, " MB")}
-UNITS |= dict.fromkeys(("sequence", "block", "write_token", "chain"), (1e9, " ns"))
+UNITS |= dict.fromkeys(("sequence", "block", "write_token", "chain", "each"), (1e9, " ns"))
 UNITS["step_launch"] = (1e6, " us")
 
 

@@ -300,6 +300,8 @@ def _told(
         stack = stack.model_copy(update={"graphs": None})
     if said.overlaps_verification:
         stack = stack.model_copy(update={"verify_overhead": None})
+    if stack.expert_kernels[0] == "cutlass" and precision.weights == "fp8" and names.DEEPSEEK.search(row.model):
+        stack = stack.model_copy(update={"expert_kernels": ("cutlass-blocks", *stack.expert_kernels)})
     if said.experts is None:
         return stack, precision
     assumed.append(f"experts run `{said.experts}` kernels, as in the benchmark's scripts")

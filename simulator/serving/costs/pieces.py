@@ -279,8 +279,9 @@ class Pieces:
         assert experts is not None
         spread = self.shard.spread or Spread(self.shard.model, piece.spread)
         sizes, found = (piece.top_k, piece.hidden, piece.inner, piece.gated), np.zeros(len(rows))
+        held = piece.experts / piece.spread
         for here, hit in spread.work(rows):
-            found = np.maximum(found, expert_seconds(here, hit, *sizes, experts, curve, weights))
+            found = np.maximum(found, expert_seconds(here, hit, *sizes, experts, curve, weights, held))
         return found
 
     def product(self, formats: Formats, plain: bool = False) -> tuple[GemmCurve, Weights]:

@@ -99,3 +99,20 @@ def test_every_stack_that_serves_says_what_it_runs() -> None:
         families = load_spec(ServingStack, name).expert_kernels
         assert families and set(families) <= known, name
     assert load_spec(ServingStack, "tensorrt-llm-0.5").expert_kernels == ("cutlass",)
+
+
+def test_some_kernels_take_a_time_for_each_expert_of_the_device() -> None:
+    """TensorRT-LLM's with a scale for each block: 256 experts of DeepSeek-V3, each cut in eight, and 32 whole ones."""
+    for name, family, measured in (
+        ("h200-sxm", "cutlass-blocks", (138e-6, 71e-6)),
+        ("b200", "deepgemm", (135e-6, 68e-6)),
+    ):
+        device = compile_device(load_spec(Accelerator, name))
+        curve, products, weights = device.mixture((family,), "fp8"), device.gemm["fp8"], Weights(1.0)
+        assert curve is not None and curve.each > 0.0
+        rows = np.array([4])
+        for inner, held, seconds in zip((256, 2048), (256, 32), measured, strict=True):
+            hit = np.array([4.0 * 8 * held / 256])
+            here = rows * held / 256
+            found = expert_seconds(here, hit, 8, 7168, inner, True, curve, products, weights, held)
+            assert found[0] == pytest.approx(seconds, rel=0.15), (family, held)

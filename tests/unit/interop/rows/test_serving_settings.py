@@ -41,6 +41,29 @@ def test_scripts_choose_kernels_and_formats_of_experts() -> None:
     assert mapped().stack == "vllm-async"
 
 
+def test_deepseek_in_8_bits_runs_kernels_with_a_scale_for_each_block() -> None:
+    """Those of TensorRT-LLM on Hopper; on B200 what the scripts said then, with attention in data parallel too."""
+    eight = {"tp": 8, "pp": 1, "attention_dp": 1, "moe_tp": 8, "moe_ep": 1}
+    row = {
+        "model": "DeepSeek-R1",
+        "engine": "TensorRT-LLM",
+        "engine_version": "1.1.0rc2",
+        "precision": {"weights": "fp8"},
+    }
+    row |= {"num_accelerators": 8, "parallelism": eight}
+
+    def kernels(**changes: Any) -> tuple[str, ...]:
+        return mapped(**(row | changes)).scenario.stack.expert_kernels
+
+    hopper = kernels(accelerator="NVIDIA H200 SXM 141GB", source="elsewhere")
+    assert hopper[:2] == ("cutlass-blocks", "cutlass")
+    apart = {"tp": 1, "pp": 1, "attention_dp": 8, "moe_tp": 1, "moe_ep": 8}
+    days = ("2025-12-15", "2026-02-05")
+    assert [kernels(measured_on=day)[0] for day in days] == ["deepgemm", "trtllm-gen"]
+    assert [kernels(measured_on=day, parallelism=apart)[0] for day in days] == ["deepgemm", "deepgemm"]
+    assert kernels(precision={"weights": "nvfp4"})[0] == "trtllm-gen"
+
+
 @pytest.mark.parametrize(
     ("sizes", "replicas", "layout"),
     [
