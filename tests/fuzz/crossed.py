@@ -36,9 +36,6 @@ _ALONE = ("no {}", "not {}", "{} (default)", "{}?", "~{}", "without {}", "{} off
 def crossed(random: Random) -> Input:
     """One row with one to four of its values from other rows."""
     kind = random.choices(tuple(KINDS), _WEIGHTS)[0]
-    row = json.loads(json.dumps(random.choice(_small(kind))))
-    for _ in range(random.choice((1, 1, 2, 3, 4))):
-        _cross(row, kind, random)
     words = ["validate", "rows.jsonl", "--kind", kind, "--quiet", "--json", "o.json"]
 
     def check(answer: Answer) -> str | None:
@@ -47,7 +44,15 @@ def crossed(random: Random) -> Input:
             return None
         return _told(json.loads(written.read_text(encoding="utf-8")))
 
-    return Input(words, {"rows.jsonl": json.dumps(row).encode() + b"\n"}, check)
+    return Input(words, {"rows.jsonl": row(kind, random) + b"\n"}, check)
+
+
+def row(kind: str, random: Random) -> bytes:
+    """A row of a kind with one to four of its values from other rows."""
+    found = json.loads(json.dumps(random.choice(_small(kind))))
+    for _ in range(random.choice((1, 1, 2, 3, 4))):
+        _cross(found, kind, random)
+    return json.dumps(found).encode()
 
 
 def _told(document: Mapping[str, Any]) -> str | None:
@@ -55,13 +60,13 @@ def _told(document: Mapping[str, Any]) -> str | None:
     rows = document["rows"]
     if len(rows) != 1:
         return f"{len(rows)} answers to one row"
-    (row,) = rows
-    if row.get("refused"):
-        return None if row.get("predicted") is None else f"refused and predicted: {row}"
-    predicted = row.get("predicted")
+    (one,) = rows
+    if one.get("refused"):
+        return None if one.get("predicted") is None else f"refused and predicted: {one}"
+    predicted = one.get("predicted")
     if predicted is None or not isfinite(predicted) or predicted <= 0:
         return f"predicts {predicted}"
-    low, high = row.get("interval") or (predicted, predicted)
+    low, high = one.get("interval") or (predicted, predicted)
     return None if low <= predicted <= high else f"{predicted} is outside of its interval {low} to {high}"
 
 

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from simulator.calibration.collectives.own import WORDS
+from tests.fuzz import crossed
 from tests.fuzz.commands import CLUSTERS
 from tests.fuzz.drawing import some
 from tests.fuzz.files import SERVE, SMALL, damaged_json
@@ -46,7 +47,7 @@ def _told(answer: Answer) -> str | None:
 
 def fits(random: Random) -> Input:
     """Logs of one's own runs, or times of one's own kernels, fitted or held against what ships."""
-    return random.choice((_trained, _served, _kernels))(random)
+    return random.choice((_trained, _served, _kernels, _published, _published))(random)
 
 
 _WHEN = " [2026-01-02 03:04:05]"
@@ -110,6 +111,21 @@ def _kernels(random: Random) -> Input:
     words += ["--accelerator", random.choice(("h100-sxm", "a100-sxm-80gb", "l40s", "mi300x", "nope"))]
     words += random.choice(([], ["--report", "r.md"], ["--out", "o"], ["--as-is"]))
     return Input(words, {"rows.jsonl": b"\n".join(lines)})
+
+
+def _published(random: Random) -> Input:
+    """Rows of collectives, or of dispatches and combines, with words of others."""
+    what, kind = random.choice((("collectives", "network"), ("exchanges", "exchanges")))
+    lines = [
+        crossed.row(kind, random) if random.random() < 0.4 else _row(kind, random)
+        for _ in range(random.choice((1, 4, 9)))
+    ]
+    words = ["calibrate", what, "rows.jsonl", *random.choice((["--as-is"], ["--as-is"], [], ["--out", "o"]))]
+    return Input(words, {"rows.jsonl": b"\n".join(lines)})
+
+
+def _row(kind: str, random: Random) -> bytes:
+    return random.choice((ROOT / f"workloads/measurements/{kind}.jsonl").read_bytes().splitlines())
 
 
 @cache

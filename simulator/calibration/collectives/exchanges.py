@@ -6,6 +6,7 @@ at once. Each is drawn weakly to the mean of its kin, which is what is left wher
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from scipy.optimize import least_squares
 
 from simulator.calibration.asked import Asked, save
 from simulator.calibration.fitting import said
+from simulator.errors import InputError, Problem
 from simulator.interop.rows.exchanges import ExchangeRow, MappedExchange, map_exchange
-from simulator.interop.rows.jsonl import parse_line, read_lines, read_row
+from simulator.interop.rows.jsonl import Refused, parse_line, read_lines, read_row
 from simulator.run.measured.exchanges import planned, predicted
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
@@ -110,10 +112,29 @@ def _shipped(kind: str, library: str, across: bool) -> float:
     return float((protocol.scale_up if kind == "inside" else protocol.scale_out).efficiency.value)
 
 
+def read(path: Path) -> tuple[list[MappedExchange], list[str]]:
+    """Rows of a file that are simulated, and why others are not; InputError where none is."""
+    rows, refused = list[MappedExchange](), list[str]()
+    for line in read_lines(path):
+        try:
+            row = map_exchange(read_row(ExchangeRow, parse_line(line)))
+            planned(row, load_spec(CollectiveProfile, row.library))
+        except Refused as reason:
+            refused.append(f"{line.place}: {reason}")
+        else:
+            rows.append(row)
+    if not rows:
+        first = f"; {refused[0]}" if refused else ""
+        raise InputError(Problem(f"has no dispatch or combine that is simulated{first}", file=str(path)))
+    return rows, refused
+
+
 def calibrate(asked: Asked) -> None:
     """Fit all figures, or report the errors of the shipped ones; then each source under a fit without it."""
     (path,) = asked.files
-    rows = [map_exchange(read_row(ExchangeRow, parse_line(line))) for line in read_lines(path)]
+    rows, refused = read(path)
+    if refused:
+        asked.say(f"left out: {len(refused)} rows; {refused[0]}")
     if asked.as_is:
         errors = [predicted(row, load_spec(CollectiveProfile, row.library)) / row.measured_s - 1 for row in rows]
         asked.say(said("all rows, as shipped", errors))

@@ -15,7 +15,7 @@ from simulator.interop.nccl_tests import read_log
 from simulator.interop.rows.exchanges import OPERATIONS as EXCHANGED
 from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
-from simulator.run.measured.network import has_other_cards
+from simulator.run.measured.network import group_of, has_other_cards
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 from simulator.specs.resolve import load_spec
@@ -65,7 +65,8 @@ def _published(path: Path) -> list[tuple[object, ...]]:
             continue
         try:
             mapped = map_network(read_row(NetworkRow, data))
-        except Refused:  # rows of copies and of machines that no cluster stands for
+            group_of(mapped)
+        except Refused:  # rows of copies, of machines that no cluster stands for, of ranks that do not fit their nodes
             continue
         if mapped.row.size_bytes is not None and not _host_shows(mapped) and not has_other_cards(mapped):
             found.append(_row(mapped))

@@ -5,6 +5,7 @@ from functools import cache
 from simulator import collectives, fabric
 from simulator.collectives import Plan
 from simulator.interop.rows.exchanges import MappedExchange
+from simulator.run.measured.network import placed
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
@@ -17,9 +18,10 @@ def predicted(mapped: MappedExchange, profile: CollectiveProfile) -> float:
 
 
 def planned(mapped: MappedExchange, profile: CollectiveProfile) -> Plan:
-    """The transfers of a row, of all ranks of the machine that it names."""
-    machine, group = _machine(mapped.cluster, mapped.nodes), [range(mapped.row.num_ranks)]
-    return collectives.plan(mapped.operation, group, mapped.size_bytes, machine, profile, routing=mapped.routing)
+    """The transfers of a row; raises Refused where its ranks do not fit the nodes that it names."""
+    machine = _machine(mapped.cluster, mapped.nodes)
+    group = placed(machine, mapped.row.num_ranks, mapped.nodes)
+    return collectives.plan(mapped.operation, [group], mapped.size_bytes, machine, profile, routing=mapped.routing)
 
 
 @cache

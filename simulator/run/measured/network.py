@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator import collectives, fabric
 from simulator.interop.rows.jsonl import Refused
@@ -11,6 +12,8 @@ from simulator.specs.hardware import Cluster, Nics
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
+
+Ints = NDArray[np.int64]
 
 
 def profile_of(mapped: MappedCollective) -> CollectiveProfile:
@@ -21,16 +24,27 @@ def profile_of(mapped: MappedCollective) -> CollectiveProfile:
 def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     """Seconds of a row under a profile of its library; raises Refused where the ranks do not fit the nodes."""
     machine = _machine(mapped.cluster, mapped.nodes, mapped.cards)
-    share, rest = divmod(mapped.ranks, mapped.nodes)
-    held = machine.numbering.per_node[0]
-    if rest or share > held:
-        raise Refused(f"{mapped.ranks} ranks on {mapped.nodes} nodes of {held}")
-    group = (np.arange(mapped.nodes)[:, None] * held + np.arange(share)).ravel()
+    group = group_of(mapped)
     if mapped.environment is not None:
         profile = profile.model_copy(update={"environment": mapped.environment})
     algorithm = _known(mapped.algorithm, mapped.operation, profile)
     cost = collectives.cost_of(mapped.operation, group, mapped.size_bytes, machine, profile, algorithm)
     return cost.slowest / TICKS_PER_SECOND
+
+
+def group_of(mapped: MappedCollective) -> Ints:
+    """The devices of the ranks of a row; raises Refused where they do not fit the nodes."""
+    return placed(_machine(mapped.cluster, mapped.nodes, mapped.cards), mapped.ranks, mapped.nodes)
+
+
+def placed(machine: fabric.Fabric, ranks: int, nodes: int) -> Ints:
+    """The devices of the ranks of a row, as many on each node; raises Refused where they do not fit the nodes."""
+    share, rest = divmod(ranks, nodes)
+    held = machine.numbering.per_node[0]
+    if rest or share > held:
+        raise Refused(f"{ranks} ranks on {nodes} nodes of {held}")
+    found: Ints = (np.arange(nodes)[:, None] * held + np.arange(share)).ravel()
+    return found
 
 
 def _known(algorithm: str, operation: str, profile: CollectiveProfile) -> str:

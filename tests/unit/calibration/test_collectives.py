@@ -205,3 +205,14 @@ def test_a_log_of_ranks_that_the_cluster_has_no_place_for_is_refused(
     log.write_text(listed + "134217728 33554432 float sum -1 690.0 194.5 194.5 0 691.0 194.2 194.2 0\n")
     with pytest.raises(InputError, match=said):
         rows_of_file(Asked((log,), cluster="dgx-h100"))
+
+
+def test_rows_of_ranks_that_their_nodes_have_no_place_for_are_not_fitted(tmp_path: Path) -> None:
+    """They ended the command with an internal error."""
+    row = {"id": "r", "op": "all_reduce", "source": "made", "accelerator_id": "v100-sxm", "size_bytes": 1e7}
+    row |= {"metrics": {"time_s": 1e-3}}
+    file = tmp_path / "rows.jsonl"
+    places = ((8, 1), (24, 1), (7, 2), (16, 2))
+    file.write_text("\n".join(json.dumps(row | {"num_ranks": ranks, "num_nodes": nodes}) for ranks, nodes in places))
+    (found,) = rows_of_file(Asked((file,))).values()
+    assert list(zip(found.ranks, found.nodes, strict=True)) == [(8, 1), (16, 2)]

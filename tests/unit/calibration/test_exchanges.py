@@ -1,5 +1,8 @@
 """The fit of exchanges with experts: the closed form is the price, and what made the rows is found again."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -55,3 +58,18 @@ def test_the_shipped_figures_are_those_of_the_fit(capsys: pytest.CaptureFixture[
     fitted = {name: float(value) for name, _, value in (line.rpartition(": ") for line in lines[: len(FIGURES)])}
     assert list(fitted.values()) == pytest.approx(np.exp(shipped()).tolist(), rel=0.005)
     assert "every source left out in turn: median" in lines[-1]
+
+
+def test_rows_that_are_none_are_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each ended the command with an internal error."""
+    good = SHIPPED.read_text(encoding="utf-8").splitlines()[0]
+    beyond = json.dumps(json.loads(good) | {"num_ranks": 24, "num_nodes": 1})
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join((good, '{"id": "x"}', "[1", beyond)))
+    assert main(["calibrate", "exchanges", str(file), "--as-is"]) == 0
+    out = capsys.readouterr().out
+    assert "left out: 3 rows" in out and "of 1 rows" in out
+    for text, words in ((beyond, "24 ranks on 1 nodes of 8"), ("", "has no dispatch or combine that is simulated")):
+        file.write_text(text)
+        assert main(["calibrate", "exchanges", str(file), "--as-is"]) == 2
+        assert words in capsys.readouterr().err

@@ -108,3 +108,15 @@ def test_a_key_of_another_kind_is_refused() -> None:
     KINDS["exchanges"].check(("library", "ranks"))
     with pytest.raises(Exception, match="not listed by `stack`"):
         KINDS["exchanges"].check(("stack",))
+
+
+def test_ranks_lie_on_the_nodes_that_a_row_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """16 ranks of four nodes were taken as those of two, and 24 ranks of one node ended with an internal error."""
+    file, seconds = tmp_path / "rows.jsonl", []
+    for ranks, nodes in ((16, 2), (16, 4), (24, 1), (7, 2)):
+        file.write_text(json.dumps(ROW | {"num_ranks": ranks, "num_nodes": nodes, "metrics": {"time_s": 1e-3}}))
+        main(["validate", str(file), "--json", "-"])
+        (row,) = json.loads(capsys.readouterr().out)["rows"]
+        seconds.append(row["predicted"])
+        assert row["refused"] == (None if ranks == 16 else f"{ranks} ranks on {nodes} nodes of 8")
+    assert seconds[0] != seconds[1] and seconds[2:] == [None, None]
