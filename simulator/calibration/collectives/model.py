@@ -28,10 +28,13 @@ def _fabric(cluster: str, nodes: int) -> fabric.Fabric:
 
 
 def _group(row: Any) -> tuple[fabric.Fabric, np.ndarray[Any, Any]]:
-    """The ranks of a row: the first ones of each node."""
+    """The ranks of a row: the first ones of each node; of a message to the next rank one that sends and one that gets
+    it, on two nodes where there are several."""
     machine = _fabric(row.cluster, row.nodes)
-    ranks = 2 if row.op == "send" and row.nodes == 1 else row.ranks // row.nodes
-    return machine, (np.arange(row.nodes)[:, None] * machine.numbering.per_node[0] + np.arange(ranks)).ravel()
+    held = machine.numbering.per_node[0]
+    if row.op == "send":
+        return machine, np.array([0, held if row.nodes > 1 else 1])
+    return machine, (np.arange(row.nodes)[:, None] * held + np.arange(row.ranks // row.nodes)).ravel()
 
 
 def predicted(rows: pd.DataFrame, profile: CollectiveProfile) -> np.ndarray[Any, Any]:

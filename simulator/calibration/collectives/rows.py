@@ -54,6 +54,10 @@ UNTOLD = 5 * MB
 """Size to which nobody can say which protocol vTrain's A100 ran: their library is not named, and eight take 93 us from
 1 to 4 MB alike, where under LL and LL128, which NCCL's tables take there, they would take 39 to 77."""
 
+CROWDED = 32
+"""Ranks beyond which NCCL takes one channel for a peer on another node in place of two (H100 on EFA, Hugging Face smol
+training playbook; src/graph/paths.cc)."""
+
 
 def _csv(path: Path) -> pd.DataFrame:
     """A table of comma-separated values; InputError where it is missing or none."""
@@ -163,8 +167,10 @@ def rows_of(data: Path, profile: str) -> pd.DataFrame:
 
 
 def told(rows: pd.DataFrame) -> pd.Series:
-    """Whether it is known under which protocol each row ran, so that it tells that one's figures."""
-    return ~(rows.source.str.startswith("vTrain A100") & (rows["size"] < UNTOLD))
+    """Whether it is known under which protocol each row ran, so that it tells that one's figures, and whether sends had
+    the channels that smaller groups have."""
+    unknown = rows.source.str.startswith("vTrain A100") & (rows["size"] < UNTOLD)
+    return ~unknown & ~(rows.op.isin(["send", "shift"]) & (rows.nodes > 1) & (rows.ranks > CROWDED))
 
 
 def _a100(data: Path) -> Iterator[tuple[str, pd.DataFrame]]:

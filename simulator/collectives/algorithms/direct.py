@@ -45,17 +45,22 @@ def direct(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
         return (_at_once(layout, (here, there, np.full(len(here), 1 / len(ways))), False),)
     transfers = every_pair(layout)
     if operation == "all_to_all":
-        return (phase(1, transfers, *_rounds(layout), rolling=layout.nodes == 1),)
+        return (phase(1, transfers, *rounds(layout), rolling=layout.nodes == 1),)
     return tuple(_at_once(layout, transfers, reduce) for reduce in _STEPS[operation])
 
 
-def _rounds(layout: GroupPlacement) -> tuple[float, float]:
+def rounds(layout: GroupPlacement) -> tuple[float, float]:
     """Hops inside a node and between nodes of an all-to-all: one after the other for every `AT_ONCE` peers there."""
     if layout.box:
         return 0.0, 1.0
     if layout.nodes == 1:
-        return float(-(-(layout.members - 1) // AT_ONCE)), 0.0
-    return 0.0, float(-(-(layout.members - min(layout.counts)) // AT_ONCE))
+        return rounds_of(layout.members - 1), 0.0
+    return 0.0, rounds_of(layout.members - min(layout.counts))
+
+
+def rounds_of(peers: int) -> float:
+    """How often a channel of NCCL starts anew to serve so many peers."""
+    return float(-(-peers // AT_ONCE))
 
 
 _STEPS = {"all_gather": (False,), "reduce_scatter": (True,), "all_reduce": (True, False)}

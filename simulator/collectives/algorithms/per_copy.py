@@ -1,14 +1,15 @@
 """Exchanges that send a copy of a token for each expert, or for each rank with one of its experts.
 
 `direct` is an all-to-all of what the tokens chose, as NCCL makes it of grouped sends (Megatron's `alltoall`): K copies
-of a token, those for the own rank kept. `per_rank` sends one to each rank that is reached. Between nodes data travels
-on the rail of its destination, as in a `direct` all-to-all, so a hot rank makes its rail and card slow.
+of a token, those for the own rank kept, and as many rounds of peers. `per_rank` sends one to each rank that is reached.
+Between nodes data travels on the rail of its destination, as in a `direct` all-to-all, so a hot rank makes its rail and
+card slow.
 """
 
 import numpy as np
 
 from simulator.collectives.algorithms.base import EXCHANGES
-from simulator.collectives.algorithms.direct import every_pair
+from simulator.collectives.algorithms.direct import every_pair, rounds
 from simulator.collectives.phase import Phase, phase
 from simulator.collectives.placement import Floats, GroupPlacement, Ints, Transfers
 from simulator.collectives.routing import Routing
@@ -17,13 +18,14 @@ from simulator.collectives.routing import Routing
 @EXCHANGES.add("direct")
 def direct(operation: str, layout: GroupPlacement, routing: Routing) -> tuple[Phase, ...]:
     """One copy for each expert."""
-    return _exchange(operation, layout, routing.loads(layout.members) / layout.members)
+    return _exchange(operation, layout, routing.loads(layout.members) / layout.members, rounds(layout))
 
 
 @EXCHANGES.add("per_rank")
 def per_rank(operation: str, layout: GroupPlacement, routing: Routing) -> tuple[Phase, ...]:
     """One copy for each rank; what comes back is summed there first."""
-    return _exchange(operation, layout, reached(layout, routing) / routing.top_k)
+    hops = float(layout.nodes == 1), float(layout.nodes > 1)
+    return _exchange(operation, layout, reached(layout, routing) / routing.top_k, hops)
 
 
 def reached(layout: GroupPlacement, routing: Routing) -> Floats:
@@ -32,11 +34,11 @@ def reached(layout: GroupPlacement, routing: Routing) -> Floats:
     return np.array([routing.chance(1 / members, load) for load in routing.loads(members).tolist()])
 
 
-def _exchange(operation: str, layout: GroupPlacement, share: Floats) -> tuple[Phase, ...]:
+def _exchange(operation: str, layout: GroupPlacement, share: Floats, hops: tuple[float, float]) -> tuple[Phase, ...]:
     src, dst, size = every_pair(layout) if _alike(share) else _uneven(layout, share)
     scale = float(share[0]) * layout.members if _alike(share) else 1.0
     ends = (src, dst) if operation == "dispatch" else (dst, src)
-    return (phase(1, (*ends, size * scale), float(layout.nodes == 1), float(layout.nodes > 1)),)
+    return (phase(1, (*ends, size * scale), *hops),)
 
 
 def _alike(share: Floats) -> bool:

@@ -7,6 +7,7 @@ own place there. As many bytes leave a node as in a direct exchange, in fewer an
 import numpy as np
 
 from simulator.collectives.algorithms.base import EXCHANGES
+from simulator.collectives.algorithms.direct import rounds_of
 from simulator.collectives.algorithms.per_copy import direct, pairs
 from simulator.collectives.phase import Phase, phase
 from simulator.collectives.placement import GroupPlacement
@@ -24,7 +25,8 @@ def two_level(operation: str, layout: GroupPlacement, routing: Routing) -> tuple
     near, rail = pairs(node), pairs(place)
     inside = (*near, of_place[place[near[1]]])
     between = (*rail, on_node * share[rail[1]])
+    inner, outer = rounds_of(on_node - 1), rounds_of(layout.nodes - 1)
     if operation == "dispatch":
-        return phase(1, inside, 1, 0), phase(1, between, 0, 1)
+        return phase(1, inside, inner, 0), phase(1, between, 0, outer)
     back = [(dst, src, size) for src, dst, size in (between, inside)]
-    return phase(1, back[0], 0, 1), phase(1, back[1], 1, 0)
+    return phase(1, back[0], 0, outer), phase(1, back[1], inner, 0)

@@ -149,7 +149,17 @@ def test_figures_far_from_what_is_known_count_by_their_square() -> None:
 
 def test_rows_of_which_the_protocol_is_not_known_tell_no_figure() -> None:
     table = pd.DataFrame({"source": ["vTrain A100", "vTrain A100", "vTrain V100"], "size": [MB, 8 * MB, MB]})
-    assert told(table).tolist() == [False, True, True]
+    assert told(table.assign(op="all_reduce", ranks=8, nodes=1)).tolist() == [False, True, True]
+
+
+def test_sends_of_crowded_groups_tell_no_figure_and_each_goes_to_one_rank() -> None:
+    """128 ranks that pass a message on were priced as one that sends to all others, 50 times as slow as it was."""
+    table = pd.DataFrame({"source": "one", "size": MB, "op": "send", "ranks": [16, 128], "nodes": [2, 16]})
+    assert told(table).tolist() == [True, False]
+    sends = table.assign(cluster="efa-p5", algorithm="auto", seconds=1.0, part="fitted")
+    profile = load_spec(CollectiveProfile, "nccl-h100-efa")
+    two, many = Model(sends, profile).seconds(figures_of(profile)[0])
+    assert two == many < 1e-4
 
 
 def test_a_group_left_out_is_judged_by_the_others() -> None:

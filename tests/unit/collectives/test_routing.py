@@ -41,6 +41,22 @@ def test_a_routing_fits_its_group() -> None:
         collectives.cost_of("dispatch", [range(8)], 1e6, fabric, library, "ring", Routing(8, 2))
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 9])
+def test_exchanges_of_grouped_sends_pay_the_rounds_of_an_all_to_all(nodes: int) -> None:
+    """NCCL serves eight peers at a time, whatever the sends are for: one hop stood for any number of them."""
+    fabric, library = build(cluster(nodes=nodes, devices=4)), profile()
+    ranks = range(4 * nodes)
+
+    def empty(operation: str, algorithm: str, routing: Routing | None = None) -> int:
+        return collectives.cost_of(operation, [ranks], 1.0, fabric, library, algorithm, routing).slowest
+
+    uniform = Routing(8 * len(ranks), 1)
+    linear = empty("dispatch", "direct", uniform)
+    assert linear == pytest.approx(empty("all_to_all", "direct"), rel=1e-4)
+    if nodes == 9:  # 32 peers on other nodes in four rounds; in two levels 3 and 8 in one each
+        assert linear > empty("dispatch", "two_level", uniform)
+
+
 def test_bytes_of_a_token() -> None:
     """DeepSeek-V3: 7,168 wide, a scale of 4 bytes for 128 elements; 16 bytes of address with low latency."""
     assert token_bytes(7168, "bf16") == 14336
