@@ -47,6 +47,8 @@ LONGEST = 200
 """Characters of a name that are read."""
 RELEASE = re.compile(r"-v\d+(\.\d+)*(?=-|$)")
 """Releases of a tuning (`vicuna-13b-v1.5`), which are tried last: of some names they are the model's own."""
+CUT = re.compile(r"-(cut-to|reduced-to|with-mtp|proxy|\d+-layers?|truncated).*$")
+"""Ends of names of models with fewer layers, which the row states, or with modules beside them."""
 MAKERS = re.compile(r"^(meta-(?=llama|opt)|(nvidia|microsoft|google|mistralai|openai|ibm|facebook)-)")
 """Starts of names that say who made a model."""
 
@@ -83,7 +85,7 @@ def _shapes(name: str) -> Iterator[str]:
     """Names of profiles that a model's name may mean: itself and what is alike, then those without what says how it was
     tuned or stored."""
     plain = re.sub(r"[ _:()]+", "-", name.rpartition("/")[2].lower()).strip("-")
-    whole = MAKERS.sub("", plain)
+    whole = CUT.sub("", MAKERS.sub("", plain))
     for shape in (whole, VARIANT.sub("", whole), VARIANT.sub("", RELEASE.sub("", whole))):
         yield shape
         for one in vocabulary().serving.alike:

@@ -21,6 +21,8 @@ from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
+from simulator.interop.rows.stated import hybrid
+from simulator.interop.rows.stated.sharding import Sharding, Zero, optimizer, sharding
 from simulator.interop.rows.suspicious import check_training
 from simulator.interop.rows.words import vocabulary
 from simulator.specs import load_spec
@@ -215,10 +217,10 @@ def _check_supported(row: Row) -> None:
         "mfu of fewer than 16 bits without the peak that it is a share of": _peak_is_open(row),
     }
     words: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
-        (names.attention, (row.attention, row.framework, row.flags)),
+        (hybrid.attention, (row,)),
         (names.numbers, (row.precision,)),
         (schedules.schedule, (row.schedule, 2 if spread else 1)),
-        (names.sharding, (row.shard,)),
+        (sharding, (row.shard,)),
         (names.recomputation, (row.recompute,)),
         (_cluster_name, (row, [])),
     )
@@ -281,7 +283,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if row.devices % per_node:
         raise Refused(f"{row.devices} devices are no multiple of {per_node} a node")
     if cluster.network.kind == "torus":
-        shard = names.sharding(row.shard)
+        shard = sharding(row.shard)
         group = shard.group if isinstance(shard.group, int) else 1
         return slices.slice_of(cluster, row.devices, shard.slices, (row.tp or 1, group))
     if cluster.network.kind == "none" and row.devices > per_node:
@@ -323,6 +325,9 @@ def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
 
 
 def _model(row: Row, assumed: list[str]) -> Model:
+    if shipped := hybrid.described(row):
+        assumed.append(f"attention `{row.attention}` as the model of this name has it")
+        return shipped.model_copy(update={"max_sequence": row.seq_len})
     known = _known_model(row)
     gated = _stated(row.gated_ffn, known and known.gated_ffn, False, "a gated MLP: {}", assumed)
     vocabulary = _stated(row.vocab, known and known.vocabulary, 51200, "vocabulary {:,}", assumed)
@@ -348,7 +353,9 @@ def _model(row: Row, assumed: list[str]) -> Model:
     }
     data |= names.shape_of_attention(row.attention) | ({"head_dim": head_dim} if head_dim else {})
     if names.is_latent(row.attention):
-        data |= {"kv_heads": row.heads} | ({} if "kv_lora_rank" in data else experts.latent(row, assumed))
+        whole = {"kv_lora_rank", "qk_nope_head_dim", "v_head_dim"} <= set(data)
+        stated = {key: size for key, size in data.items() if key in experts.LATENT}
+        data |= {"kv_heads": row.heads} | ({} if whole else experts.latent(row, assumed)) | stated
     if names.predicting(row.flags):
         assumed.append("one module for multi-token prediction, on the last stage")
         data["mtp_layers"] = 1
@@ -434,7 +441,7 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
     vpp, cp, said = row.vpp or 1, row.cp or 1, schedules.schedule(row.schedule, pp)
     adapters, open_ones = names.lora(row.task, row.flags, row.notes)
     assumed += open_ones
-    formats, shard, cluster = names.numbers(row.precision), names.sharding(row.shard), _cluster_name(row, [])
+    formats, shard, cluster = names.numbers(row.precision), sharding(row.shard), _cluster_name(row, [])
     zero, group = _sharding(row, shard, stack, assumed)
     recompute, layers, share = _recompute(row, stack, assumed)
     if formats.assumed:
@@ -473,9 +480,10 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         "recompute_share": share,
         "precision": formats.precision,
         "lora": adapters,
-        "offload": names.offload(zero, row.shard, row.flags, row.framework),
+        "offload": names.inputs_offloaded(names.offload(zero, row.shard, row.flags, row.framework), row.recompute),
+        "optimizer": optimizer(row.shard, row.flags),
         "documents": _packed(row, adapters is not None, assumed),
-        "attention": names.attention(row.attention, row.framework, row.flags),
+        "attention": hybrid.attention(row),
         "reduce_precision": shard.reduced or formats.reduced,
         "blocking_launches": machines.blocking(cluster, row.devices, assumed),
         "noise": machines.noise(cluster, row.table, row.devices, assumed),
@@ -548,9 +556,7 @@ INTERLEAVED = (
 """Stacks that have the interleaved schedule."""
 
 
-def _sharding(
-    row: Row, shard: names.Sharding, stack: Stack, assumed: list[str]
-) -> tuple[names.Zero | None, int | None]:
+def _sharding(row: Row, shard: Sharding, stack: Stack, assumed: list[str]) -> tuple[Zero | None, int | None]:
     """(ZeRO stage, ranks of a shard set); None for the stack's, and for all ranks."""
     if (shard.zero or 1) == 1 and re.search(r"(?<![a-z])fsdp", plain(row.flags or "")):
         shard = shard._replace(zero=3)

@@ -11,12 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.stated.sharding import OFFLOADED, Reduced, reduced_in, sharding
 from simulator.interop.rows.words import Named, vocabulary
 from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
 from simulator.specs.training import Lora, Precision, Recompute
-
-Zero = Literal[0, 1, 2, 3]
-Reduced = Literal["fp32", "bf16", "fp16"]
 
 
 class Numbers(NamedTuple):
@@ -37,20 +35,33 @@ _FORMATS = {
     "tf32": r"tf32|tensorfloat ?32",
     "fp32": r"fp32|float32",
 }
+_SIXTEEN = re.compile(
+    r"(amp|mixed( precision)?|auto ?mixed( precision)?|half precision amp|16 ?(bits?)?( mixed)?( precision)?)"
+    r"( o[12])?( 16 ?bits?)?( (not|un)( further)? ?stated)?"
+)
+"""Words of 16 bits that do not say which."""
+_BEFORE = re.compile(
+    r"^(mixed (precision )?(?=\S)|(weights|params?|parameters|master weights?) (in |are )?(fp32|float32) (with |and )?"
+    r"|(te|transformer engine|torchao|deepseek( v3)?( style)?|fine ?grained|block ?wise) (?=.*fp8|.*float8))+"
+)
+"""Words before a format that say how it is used."""
 _QUALIFIERS = (
     r"mixed|precision|mixed precision|amp|autocast|training|te|transformer engine|hybrid|delayed|current|scaling|scales"
     r"|block ?(wise|scaled|scaling)?|sub ?channel"
     r"|tensorwise|per tensor|rowwise|per row|cs|ds|mx|recipe|gemms?|linears?|compute|with|and|params?|parameters"
     r"|weights|activations|attention|e4m3|e5m2|in|for|bf16|fp32|master|32|16"
     r"|float8|dynamic|static|tensorcores?|torchao|ao|o[12]|grads?|gradients?|reduc\w+|accumul\w+|optimizer|states?"
-    r"|\+|w|loss|scaler|aqt|forward|backward|fwd|bwd|\d+x\d+|\d bit|sc"
+    r"|\+|w|loss|scaler|aqt|forward|backward|fwd|bwd|\d+x\d+|\d bit|sc|fp8|float32|blocks?|style|deepseek( v3)?"
+    r"|fine ?grained|tiles?|all gather|gather"
 )
 _NARROWER = r"\b(mxfp4|fp4|fp6|int4|w8a8|1.58|ternary)\b"
 
 
 def numbers(words: str) -> Numbers:
     """Number formats by the words of a row: the first one named, with words that only say how it is used."""
-    text = re.sub(r"^(pure|full|true) (\S+)", r"\2 \1", re.sub(r"^mixed (precision )?(?=\S)", "", plain(words)))
+    if _SIXTEEN.fullmatch(plain(words)):
+        return Numbers("bf16", None, f"bf16 as `{words}`, which does not say which 16 bits")
+    text = re.sub(r"^(pure|full|true) (\S+)", r"\2 \1", _BEFORE.sub("", plain(words)))
     found = next(((name, m) for name, p in _FORMATS.items() if (m := re.match(rf"({p})(?!\w)", text))), None)
     if found is None or re.search(_NARROWER, text):
         raise Refused(f"precision `{words}`")
@@ -59,25 +70,13 @@ def numbers(words: str) -> Numbers:
     pure = re.fullmatch(r"pure|true|only|full", rest) or re.match(r"pure", rest)
     if not pure and rest and not re.fullmatch(rf"(({_QUALIFIERS})\s*)+", rest):
         raise Refused(f"precision `{words}`")
-    reduced = name if pure and name in ("bf16", "fp16") else _reduced(rest)
-    return Numbers(_recipe(text) if name == "fp8" else name, reduced)  # type: ignore[arg-type]
-
-
-_SUMS = r"(?:grads?|gradients?|reduc\w+)(?: (?:accumul|reduc)\w+)?"
-_SUMMED = re.compile(
-    rf"(?<!\w)(fp32|bf16|fp16) (?:{_SUMS})(?!\w)|(?<!\w)(?:{_SUMS})(?: in| =|=)? ?(fp32|bf16|fp16)(?!\w)"
-)
-
-
-def _reduced(text: str) -> Reduced | None:
-    """Format in which gradients are reduced, by words such as `bf16 reduce` and `gradients in fp32`."""
-    found = _SUMMED.search(text)
-    return (found[1] or found[2]) if found else None  # type: ignore[return-value]
+    reduced = name if pure and name in ("bf16", "fp16") else reduced_in(rest)
+    return Numbers(_recipe(plain(words)) if name == "fp8" else name, reduced)  # type: ignore[arg-type]
 
 
 _RECIPES = (
     (r"\bmx", "mxfp8"),
-    (r"block|sub ?channel|\bsc\b|\bds\b", "fp8-block"),
+    (r"block|sub ?channel|\bsc\b|\bds\b|deepseek|fine ?grained|\b128x128\b", "fp8-block"),
     (r"\brow ?wise|per row|axis ?wise", "fp8-rowwise"),
     (r"\bcs\b|current|dynamic|torchao", "fp8-current"),
 )
@@ -86,92 +85,6 @@ _RECIPES = (
 def _recipe(text: str) -> str:
     """How 8 bits are scaled, by the words beside them; one scale a tensor from earlier steps where none is named."""
     return next((recipe for words, recipe in _RECIPES if re.search(words, text)), "fp8")
-
-
-class Sharding(NamedTuple):
-    """How model states are spread over data-parallel ranks."""
-
-    zero: Zero | None
-    """None where the words leave it to the stack."""
-    group: int | Literal["node"] | None
-    """Ranks of a shard set, or those of a node; None for all."""
-    reduced: Reduced | None
-    """Format in which gradients are reduced, where the words say it."""
-    slices: int = 1
-    """Slices of a pod, joined by a data-centre network, that copy what each spreads over its own devices."""
-
-
-_STAGES: tuple[tuple[str, Zero], ...] = (
-    (r"(no|without|non|not using)( a| the)? (distributed ?optimizer|sharding|sharded optimizer|fsdp|zero)", 0),
-    (r"zero ?(stage ?)?([0-3])\b", 0),
-    (r"stage ?([0-3])\b", 0),
-    (r"(hybrid ?shard zero2|shard ?grad ?op)|(fsdp2? )?reshard after forward ?=? ?(false|no|off|0)", 2),
-    (
-        r"(hybrid ?shard|hsdp|full ?shard|fully ?shard(ed)?( data parallel)?|fsdp ?[12]?|dp shard"
-        r"|reshard after forward)",
-        3,
-    ),
-    (r"no ?shard(ing)?", 0),
-    (r"optimizer( states?)? sharding|sharded optimizer states?", 1),
-    (r"(distributed ?optimizer|dist ?opt(imizer)?|sharded ?optimizer|optimizer state sharding|zero redundancy)", 1),
-    (r"(ddp|none|replicated|plain data parallel(ism)?|disabled|off)", 0),
-    (r"^(data parallel|dp)$", 0),
-)
-_SHARD_WORDS = (
-    r"deepspeed|ddp|megatron|pytorch|torch|jax|see recipe|recipe|default( in benchmark)?|not stated|benchmark|style"
-    r"|over|all|dp|ranks?|within|gpus?|group|size|devices|node|nodes|a|the|per|of|chips|ici|dcn|slices?( s)?|data"
-    r"|parallel|fsdp2?|sharded?|shards?|optimizer|states?|grads?|gradients|params?|parameters|weights|kept|across|each"
-    r"|and|only|x|tensor|with|mixed ?precision|pure|full|stage|zero|use|true|enabled|on|in|strategy|dimension"
-    r"|data parallelism|fully|1d|2d|no|replicas?|replicate|group=\d+|hybrid|experts?|reduc\w+|bf16|fp32"
-    r"|[a-z]+=\w+|[\d.,]+|distributed ?optimizer|full shard|zero ?[1-3]|optim"
-)
-_SHARD_UNKNOWN = r"\b(infinity|zero\+\+|nvme|quantized|hpz|qwz|qgz|mics)\b"
-_OFFLOADED = re.compile(
-    r"(?<!\w)\+?((cpu|host|optimizer|optim|states?|param\w*|activations?|checkpoints?|and) )*offload\w*"
-    r"( to (the )?(cpu|host))?"
-)
-"""Words of what lives on hosts, beside those of sharding (`offload`)."""
-
-
-def sharding(words: str | None) -> Sharding:
-    """Sharding by the words of a row; raises Refused for words that are not known."""
-    text = plain(words or "").strip(" .")
-    if not text or text in ("unknown", "not stated", "default", "zero", "deepspeed zero", "deepspeed"):
-        return Sharding(None, None, None)
-    slices = re.search(r"(\d+) slices?", text)
-    reduced = re.search(r"mixed ?precision ?= ?(pure|default|full)", text)
-    text = text.replace(reduced[0], "") if reduced else text
-    text = _OFFLOADED.sub(" ", text).strip(" .+")
-    zero = _stage(text)
-    rest = re.sub(rf"\b({_SHARD_WORDS})(?![\w=])", " ", _without_stage(text))
-    if re.search(_SHARD_UNKNOWN, text) or zero is None or re.sub(r"[\s.=+]", "", rest):
-        raise Refused(f"sharding `{words}`")
-    formats: dict[str, Reduced] = {"pure": "bf16", "default": "fp32", "full": "fp32"}
-    many = int(slices[1]) if slices else 1
-    return Sharding(zero, _group(text), formats[reduced[1]] if reduced else _reduced(text), many)
-
-
-def _stage(text: str) -> Zero | None:
-    for pattern, stage in _STAGES:
-        if found := re.search(rf"(?<!\w){pattern}(?!\w)", text):
-            return int(found[found.lastindex or 1]) if "0-3" in pattern else stage  # type: ignore[return-value]
-    return None
-
-
-def _without_stage(text: str) -> str:
-    for pattern, _ in _STAGES:
-        text = re.sub(rf"(?<!\w){pattern}(?!\w)", " ", text)
-    return text
-
-
-def _group(text: str) -> int | Literal["node"] | None:
-    found = re.search(
-        r"within (?:a group of )?(\d+)|group(?: size)?[= ]+(?:of )?(\d+)|(?:fsdp=|shard(?: degree| size)?[= ]+)(\d+)",
-        text,
-    )
-    if found:
-        return next(int(size) for size in found.groups() if size)
-    return "node" if re.search(r"hybrid ?shard|hsdp|(with)?in (a|each|the|one) node", text) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +105,22 @@ class Recomputation:
 
 
 _OPERATORS = re.compile(
-    r"(selective|sac)( activation checkpointing| ac)?( mode)? (op|ops|operators?|per op\w*)"
+    r"(selective|sac)( activation checkpointing| ac)?( mode)? (op|ops|operators?|per op\w*)( ac)?"
     r"|per op\w* (selective )?(ac|sac)|ac selective op"
 )
 """Words of torchtitan's checkpointing by operator (torchtitan/distributed/activation_checkpoint.py)."""
 KEPT_BY_OPERATOR = ("attention", "reductions", "every-second-product")
+_INPUTS = re.compile(
+    r"(custom )?((decoder )?layer inputs?|inputs of (decoder )?layers|residual stream)"
+    r" offload(ed)?( to (the )?(host|cpu))?"
+)
+
+
+def inputs_elsewhere(words: str | None) -> bool:
+    """Whether layers are computed again from inputs that wait on hosts (MaxText's `decoder_layer_input: offload`)."""
+    return bool(_INPUTS.fullmatch(plain(words or "").strip(" .")))
+
+
 _ATTENTION = ("attention in", "attention out", "summed")
 POLICIES = {
     "minimal": ("products", "summed"),
@@ -212,9 +136,11 @@ POLICIES = {
 
 def recomputation(words: str | None) -> Recomputation:
     """Recomputation by the words of a row; raises Refused for words that are not known."""
-    text = plain(words or "").strip(" .")
+    text = re.sub(r"^remat( policy)? (?=\S)", "", plain(re.sub(r"(\d) ?/ ?(\d)", r"\1 of \2", words or ""))).strip(" .")
     if not text or text in ("unknown", "not stated", "default"):
         return Recomputation(None)
+    if inputs_elsewhere(words):
+        return Recomputation("full")
     if keeps := POLICIES.get(text.replace("_", " ")):
         return Recomputation("full", keeps=keeps)
     if _OPERATORS.fullmatch(text):
@@ -242,7 +168,7 @@ _SELECTIVE = (
 _FULL = (
     r"full|all|yes|true|on|enabled|activation checkpointing|gradient checkpointing|uniform|block|every layer"
     r"|ac full|full ac|checkpointed|full checkpointing|whole layers?|all layers|remat|full remat|block ?wise"
-    r"|(full )?(activation|gradient|layer|transformer layer) (re)?(checkpoint\w*|comput\w*)|per layer"
+    r"|(full |unsloth )?(activation|gradient|layer|transformer layer) (re)?(checkpoint\w*|comput\w*)|per layer"
 )
 _NONE = (
     r"none|no|off|false|disabled|nothing|without|0|no recomputation|ac none|no ac|not used"
@@ -252,7 +178,7 @@ _MORE = (
     r"recompute|recomputation|checkpointing|activation|activations|granularity|method|block|uniform|ac|layers?|all"
     r"|short context|(layer ?)?norms?|(moe )?act|moe|experts|mla( up( proj)?)?|attn"
     r"|attention|core|mode|per|gradient|every|transformer|\d+ (layers?|blocks?)|="
-    r"|deepspeed|megatron|full|only|uniform \d+|block \d+|et al.?|korthikanti|of"
+    r"|deepspeed|megatron|full|only|uniform \d+|block \d+|et al.?|korthikanti|of|on|enabled|true|yes"
 )
 
 
@@ -271,17 +197,20 @@ _MODULES = (
     (r"(layer ?)?norms?", "norm"),
     (r"(moe )?act(ivation)?", "activation"),
     (r"mla( up)?( proj)?", "latent"),
-    (r"moe|experts", "experts"),
+    (r"moe( layers?)?|experts", "experts"),
 )
 """Modules of selective recomputation by their words (Megatron-Core's `recompute_modules`)."""
 
 
 def _listed_modules(text: str) -> tuple[str, ...]:
     """What is dropped besides scores, of nothing but names of modules: layernorm, mla up proj."""
-    names = r"(layer ?norms?|moe act(ivation)?|mla up proj|norm)"
-    if not re.fullmatch(rf"{names}((,| and| \+)? {names})*", text):
+    names = r"(layer ?norms?|moe act(ivation)?|mla up proj|norms?|moe( layers?)?|experts)"
+    before, behind = r"(selective(ly)? )?(recompute\w*|recomputation)?( of)? ?", r"( (recompute\w*|recomputation))?"
+    listed = re.fullmatch(rf"{before}(?P<parts>{names}((,| and| \+)? {names})*){behind}", text)
+    if listed is None:
         return ()
-    return tuple(module for pattern, module in _MODULES if re.search(rf"(?<!\w)({pattern})(?!\w)", text))
+    named = [part[0] for part in re.finditer(names, listed["parts"])]
+    return tuple(module for pattern, module in _MODULES if any(re.fullmatch(pattern, name) for name in named))
 
 
 def _modules(words: str | None) -> tuple[str, ...]:
@@ -291,7 +220,10 @@ def _modules(words: str | None) -> tuple[str, ...]:
     return tuple(module for pattern, module in _MODULES if any(re.fullmatch(pattern, name) for name in named))
 
 
-_LATENT = re.compile(r"mla((?: (?:q lora|kv lora|rope|nope|v) \d+)+)")
+_LATENT = re.compile(
+    r"mla((?: (?:q lora(?: rank)?|kv lora(?: rank)?|(?:qk )?rope(?: head)?(?: dim)?|(?:qk )?nope(?: head)?(?: dim)?"
+    r"|v(?: head)?(?: dim)?)[ =]+\d+)+)"
+)
 _LATENT_SIZES = {
     "q lora": "q_lora_rank",
     "kv lora": "kv_lora_rank",
@@ -307,15 +239,16 @@ def is_latent(words: str | None) -> bool:
     return bool(_LATENT_ONLY.search(plain(words or "")))
 
 
-_WINDOW = re.compile(r"(alternating )?sliding window (\d+)")
+_WINDOW = re.compile(r"(alternating )?(?:sliding window|swa)(?: attention)?(?: of| size)?[ =]+(\d+)")
 
 
 def shape_of_attention(words: str | None) -> dict[str, Any]:
     """Fields of the model that the words on its attention state: sizes of latents, layers with a window."""
     text = plain(words or "")
     if latent := _LATENT.search(text):
-        sizes = re.findall(r"([a-z ]+?) (\d+)", latent[1])
-        return {"attention": "mla"} | {_LATENT_SIZES[name.strip()]: int(size) for name, size in sizes}
+        sizes = re.findall(r"([a-z ]+?)[ =]+(\d+)", latent[1])
+        short = ((re.sub(r"^qk |( rank| head| dim)+$", "", name.strip()), int(size)) for name, size in sizes)
+        return {"attention": "mla"} | {_LATENT_SIZES[name]: size for name, size in short}
     if is_latent(words):
         return {"attention": "mla"}
     if window := _WINDOW.search(text):
@@ -336,7 +269,8 @@ def attention(words: str | None, *others: str | None) -> Literal["fused", "unfus
     )
     fused = (
         r"flash ?(attention|attn)( ?v?[123])?|fa ?[123]|fused|cudnn|sdpa|scaled dot product( attention)?|splash"
-        r"|memory efficient|xformers|te|triton( flash)?"
+        r"|memory efficient|xformers|te|triton( flash)?|flex ?(attention|attn)?|aiter|ck|composable kernel"
+        r"|dot ?product ?attention|flash"
     )
     unfused = r"unfused|standard|eager|naive|vanilla|core"
     rest = re.sub(rf"(?<!\w)({fused}|{unfused}|{plain_kinds})(?!\w)", " ", text)
@@ -381,16 +315,16 @@ def loss_in_parts(*texts: str | None) -> bool:
     return any(_LOSS_IN_PARTS.search(plain(text or "")) for text in texts)
 
 
-_NOT_OFFLOADED = re.compile(r"(no|without|w o) (\w+ )?offload\w*|(\w+ )*offload\w* ?= ?(false|0|off|none)")
+_NOTOFFLOADED = re.compile(r"(no|without|w o) (\w+ )?offload\w*|(\w+ )*offload\w* ?= ?(false|0|off|none)")
 
 
 def offload(zero: int | None, *texts: str | None) -> Offload | None:
     """What lives on hosts by the words of a row, None for nothing. An `offload` that does not say of what is that of
     the optimizer, and under ZeRO-3 of the parameters too (DeepSpeed's ZeRO-Offload and ZeRO-3 Offload)."""
-    said = " ; ".join(_NOT_OFFLOADED.sub(" ", plain(text or "")) for text in texts)
+    said = " ; ".join(_NOTOFFLOADED.sub(" ", plain(text or "")) for text in texts)
     if not re.search(r"(?<![a-z])offload", said):
         return None
-    named = " ; ".join(found[0] for found in _OFFLOADED.finditer(said))
+    named = " ; ".join(found[0] for found in OFFLOADED.finditer(said))
     activations, parameters = (bool(re.search(words, named)) for words in (r"activation", r"param"))
     optimizer = parameters or not activations or bool(re.search(r"optim|states?", named))
     return Offload(
@@ -398,6 +332,14 @@ def offload(zero: int | None, *texts: str | None) -> Offload | None:
         optimizer=OptimizerOffload() if optimizer else None,
         parameters=ParameterOffload() if parameters or (zero == 3 and optimizer and "optim" not in named) else None,
     )
+
+
+def inputs_offloaded(found: Offload | None, recompute: str | None) -> Offload | None:
+    """What lives on hosts, with the inputs of layers where the words on recomputation say so."""
+    if not inputs_elsewhere(recompute):
+        return found
+    inputs = ActivationOffload()
+    return Offload(activations=inputs) if found is None else found.model_copy(update={"activations": inputs})
 
 
 _MTP = re.compile(r"(?<![a-z])(mtp|multi token prediction)(?![a-z])")

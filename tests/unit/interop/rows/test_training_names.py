@@ -7,6 +7,7 @@ import pytest
 from simulator.interop.rows import schedules
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.jsonl import Refused, read_row
+from simulator.interop.rows.stated.sharding import optimizer, sharding
 from simulator.interop.rows.training import Row
 from simulator.interop.rows.words import vocabulary
 from simulator.run.measured.training import Mapped, map_row
@@ -173,7 +174,7 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
     [
         ({"precision": "fp8/int4"}, "precision `fp8/int4`"),
         ({"precision": "bf16 (fp8 disabled)"}, "precision"),
-        ({"precision": "mixed"}, "precision `mixed`"),
+        ({"precision": "some mix"}, "precision `some mix`"),
         ({"precision": "nvfp4 + fp8"}, "precision"),
         ({"device": "H200 NVL"}, "device `H200 NVL`"),
         ({"device": "A100/H100"}, "device"),
@@ -317,7 +318,7 @@ def test_pure_sixteen_bits_reduce_in_them() -> None:
     ],
 )
 def test_words_of_sharding(words: str | None, zero: int | None, group: int | str | None) -> None:
-    assert names.sharding(words)[:2] == (zero, group)
+    assert sharding(words)[:2] == (zero, group)
 
 
 @pytest.mark.parametrize(
@@ -481,6 +482,9 @@ def test_a_gate_that_deals_experts_out_in_turn_sends_rows_to_neighbours() -> Non
         ("selective (norm, act)", ("norm", "activation")),
         ("selective (layernorm, moe_act, mla_up_proj)", ("norm", "activation", "latent")),
         ("selective (layernorm, moe)", ("norm", "experts")),
+        ("selective recompute of MoE and norms", ("norm", "experts")),
+        ("moe layer recompute", ("experts",)),
+        ("recompute norm", ("norm",)),
         ("selective (core attn)", ()),
         ("selective activation recomputation", ()),
         ("full", ()),
@@ -653,8 +657,8 @@ def test_the_format_of_reductions_by_the_words_of_a_precision(words: str, reduce
 
 
 def test_the_format_of_reductions_by_the_words_of_sharding() -> None:
-    assert names.sharding("FSDP, bf16 reduce").reduced == "bf16"
-    assert names.sharding("zero1, gradients reduced in fp32").reduced == "fp32"
+    assert sharding("FSDP, bf16 reduce").reduced == "bf16"
+    assert sharding("zero1, gradients reduced in fp32").reduced == "fp32"
 
 
 def test_a_share_of_a_peak_that_the_device_lacks_is_refused() -> None:
@@ -677,7 +681,7 @@ def test_a_share_of_a_peak_that_the_device_lacks_is_refused() -> None:
     ],
 )
 def test_what_lives_on_hosts(shard: str, flags: str | None, parts: set[str]) -> None:
-    zero = names.sharding(shard).zero
+    zero = sharding(shard).zero
     found = names.offload(zero, shard, flags)
     assert {name for name in ("activations", "optimizer", "parameters") if found and getattr(found, name)} == parts
 
@@ -718,3 +722,65 @@ def test_redistributed_layers_are_those_of_the_artifact(vocabulary: int, layers:
 )
 def test_a_loss_in_parts_never_holds_all_logits(flags: str | None, found: bool) -> None:
     assert names.loss_in_parts(flags) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "precision"),
+    [
+        ("amp (16 bit, not further stated)", "bf16"),
+        ("mixed precision", "bf16"),
+        ("fp8 hybrid delayed scaling, fp8 parameters", "fp8"),
+        ("DeepSeek fine-grained FP8", "fp8-block"),
+        ("fp8 128x128 blocks", "fp8-block"),
+        ("MXFP8 (1x32 blocks)", "mxfp8"),
+        ("weights in fp32, bf16 compute", "bf16"),
+        ("bfloat16 activations, float32 weights", "bf16"),
+    ],
+)
+def test_formats_by_other_words(words: str, precision: str) -> None:
+    assert names.numbers(words).precision == precision
+
+
+@pytest.mark.parametrize(
+    ("words", "zero", "group"),
+    [
+        ("sharding stage 2 (ZeRO-2)", 2, None),
+        ("distributed optimizer, bf16 moments", 1, None),
+        ("FSDP over 256 (weights in fp32, bf16 compute)", 3, 256),
+        ("FSDP over 128 cores", 3, None),
+        ("FSDP 16-way", 3, 16),
+        ("DP only", 0, None),
+        ("FSDP + EP", 3, None),
+        ("SimpleFSDP", 3, None),
+        ("distributed optimizer with overlap of param gather", 1, None),
+    ],
+)
+def test_sharding_by_other_words(words: str, zero: int, group: int | None) -> None:
+    assert sharding(words)[:2] == (zero, group)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("distributed optimizer, bf16 moments", {"name": "adam", "moments": "bf16"}),
+        ("precision-aware optimizer", {"name": "adam", "moments": "bf16"}),
+        ("paged AdamW 8-bit", {"name": "adam-8bit"}),
+        ("Muon", {"name": "muon"}),
+        ("no Muon", None),
+        ("fused AdamW", None),
+    ],
+)
+def test_optimizers_by_words(words: str, found: dict[str, str] | None) -> None:
+    assert optimizer(words) == found
+
+
+def test_inputs_of_layers_wait_on_the_host_where_the_words_say_so() -> None:
+    job = mapped(recompute="custom: inputs of layers offloaded to the host").scenario.training
+    assert job.recompute == "full" and job.offload is not None and job.offload.activations is not None
+
+
+def test_latent_attention_has_the_sizes_of_the_model_of_its_name() -> None:
+    stated = names.shape_of_attention("MLA q_lora_rank=1536 kv_lora_rank=512 qk_rope 64 qk_nope 128 v_head 128")
+    sizes = {"q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128}
+    assert stated == {"attention": "mla", "v_head_dim": 128, **sizes}
+    assert names.shape_of_attention("MLA (kv_lora_rank 512)") == {"attention": "mla", "kv_lora_rank": 512}
