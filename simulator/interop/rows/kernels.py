@@ -5,16 +5,18 @@ and sees all keys (the benchmark of FlashAttention's repository), arrays of STRE
 shapes is scored as the shape that it was found at.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.suspicious import check_timed
+from simulator.interop.rows.words import operation
 
 HIDDEN = 2048
 """Heads times their size in the benchmark of FlashAttention's repository."""
@@ -46,6 +48,18 @@ LIBRARIES: Mapping[str, str] = {
     "FlashAttention-3": "fa3",
     "cuDNN": "cudnn",
 }
+FORMATS = (
+    *(("fp8", "fp8"), ("float8", "fp8"), ("e4m3", "fp8"), ("mxfp8", "fp8"), ("nvfp4", "fp4"), ("fp4", "fp4")),
+    *(
+        ("fp16", "fp16"),
+        ("float16", "fp16"),
+        ("half", "fp16"),
+        ("bf16", "bf16"),
+        ("bfloat16", "bf16"),
+        ("int8", "int8"),
+    ),
+)
+"""Number formats by the start of their words."""
 UNFUSED = "PyTorch standard attention"
 FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(PRODUCTS, "products"),
@@ -68,6 +82,11 @@ class KernelRow(BaseModel):
     library: str | None = None
     metrics: dict[str, float]
     notes: str | None = None
+
+    @field_validator("op")
+    @classmethod
+    def _known_operation(cls, words: str) -> str:
+        return operation(words)
 
     @property
     def device(self) -> str:
@@ -114,12 +133,19 @@ def map_kernel(row: KernelRow) -> MappedKernel:
     elif row.op in ATTENTION:
         _needed(row, ("batch", "seqlen", "head_dim"))
         assumed += [] if "heads" in row.shape else ["hidden size of 2,048, no mask"]
-        if row.library not in LIBRARIES and row.library != UNFUSED:
+        if library_of(row.library) is None and row.library != UNFUSED:
             raise Refused(f"attention of {row.library}")
     else:
         _needed(row, ("n", "k"))
         check_timed(row.metrics, _work(row.shape))
     return MappedKernel(row, name, _dtype(row), tuple(assumed))
+
+
+def library_of(words: str | None) -> str | None:
+    """The kernels of attention that a library's name stands for, in any spelling and version; None for others."""
+    text = re.sub(r"[^a-z0-9.]+", " ", (words or "")[:100].lower())
+    named = re.match(r"(?:flash ?(?:attention|attn)|fa) ?(?:v ?)?([123])\b", text)
+    return f"fa{named[1]}" if named else "cudnn" if text.startswith("cudnn") else LIBRARIES.get(words or "")
 
 
 def _work(shape: Mapping[str, Any]) -> dict[str, float]:
@@ -142,7 +168,7 @@ def _dtype(row: KernelRow) -> str:
     word = (row.dtype or "").lower()
     if "128x128" in word:
         return "fp8_block"
-    for start, name in (("fp8", "fp8"), ("nvfp4", "fp4"), ("fp16", "fp16"), ("bf16", "bf16"), ("int8", "int8")):
+    for start, name in FORMATS:
         if word.startswith(start):
             return name
     if row.op in STREAMS:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.suspicious import check_timed
-from simulator.interop.rows.words import vocabulary
+from simulator.interop.rows.words import operation, vocabulary
 from simulator.specs.libraries.collectives import Environment
 
 OPERATIONS: Mapping[str, str] = {
@@ -114,6 +114,11 @@ class NetworkRow(BaseModel):
     num_domains: int | None = Field(default=None, ge=1, le=1_000_000)
     environment: dict[str, str | int | float] = {}
     notes: str | None = None
+
+    @field_validator("op")
+    @classmethod
+    def _known_operation(cls, words: str) -> str:
+        return operation(words)
 
     @property
     def device(self) -> str:

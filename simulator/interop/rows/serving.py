@@ -312,9 +312,19 @@ def _told(
 
 
 def _with_cache(row: ServingRow, told: Options) -> dict[str, Any]:
-    """The precision of a row, with the format of the cache that its options state."""
+    """The precision of a row as its device has it, with the format of the cache that its options state."""
     precision = row.precision or {}
+    if WIDE_8.fullmatch(str(precision.get("weights") or "")) and not _has_fp8(row.accelerator):
+        precision = {**precision, "weights": "int8"}
     return precision if told.kv is None or precision.get("kv") else {**precision, "kv": told.kv}
+
+
+WIDE_8 = re.compile(r"w8a8( ?[(-]?(dynamic|static|smooth ?quant)\)?)?", re.I)
+"""Words of 8 bits that do not say which: fp8 where the device has it, else int8."""
+
+
+def _has_fp8(accelerator: str) -> bool:
+    return "fp8" in names.cluster(accelerator).node.accelerator.peak
 
 
 def _simulated(row: ServingRow, count: int) -> int:

@@ -158,6 +158,15 @@ class Vocabulary(Spec):
     serving: ServingWords
     network: tuple[Machine, ...]
     """Machines of collectives."""
+    operations: tuple[Named, ...]
+    """Collectives and kernels by all of an operation's words; what none fits is as it is written."""
+
+
+def operation(words: str) -> str:
+    """An operation by our name where it is written in another way."""
+    text = re.sub(r"[^a-z0-9]+", " ", words[:100].lower()).strip()
+    known = (one.name for one in vocabulary().operations if re.fullmatch(one.words, text))
+    return next(known, words)
 
 
 @cache

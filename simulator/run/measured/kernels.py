@@ -4,7 +4,7 @@ from functools import cache
 
 from simulator.cost import Attention, Device, Gemm, Stream, Work, compile_device, seconds
 from simulator.interop.rows.jsonl import Refused
-from simulator.interop.rows.kernels import ARRAY, HIDDEN, LIBRARIES, PASSES, STREAMS, MappedKernel
+from simulator.interop.rows.kernels import ARRAY, HIDDEN, PASSES, STREAMS, MappedKernel, library_of
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import load_spec
 
@@ -30,7 +30,7 @@ def work_of(mapped: MappedKernel) -> tuple[Work, ...]:
         each = float(shape["bytes"]) / (reads + writes) if "bytes" in shape else ARRAY
         return (Stream(reads * each, writes * each),)
     if row.op.startswith("attention"):
-        return _unfused(mapped) if row.library not in LIBRARIES else _fused(mapped)
+        return _unfused(mapped) if library_of(row.library) is None else _fused(mapped)
     rows, groups = int(shape.get("m") or shape.get("m_per_group") or 0), int(shape.get("groups") or 1)
     if rows < 1 or groups < 1:
         raise Refused("shape without m")
@@ -39,7 +39,7 @@ def work_of(mapped: MappedKernel) -> tuple[Work, ...]:
 
 def _fused(mapped: MappedKernel) -> tuple[Attention, ...]:
     batch, heads, length, size, causal = _attention_shape(mapped)
-    shape, kernel = mapped.row.shape, LIBRARIES[mapped.row.library or ""]
+    shape, kernel = mapped.row.shape, library_of(mapped.row.library)
     alike = int(shape.get("kv_heads") or heads), length, length, size, causal, mapped.dtype
     return tuple(
         Attention(

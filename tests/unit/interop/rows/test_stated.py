@@ -63,6 +63,14 @@ def test_formats_by_other_words(words: str, name: str, bits: float | None, rows:
     assert known(words) == (name, bits, rows)
 
 
+def test_eight_bits_are_whole_numbers_where_a_device_has_no_others() -> None:
+    formats = [
+        drafted(accelerator=device, precision={"weights": "W8A8"}).scenario.serving.precision.weights
+        for device in ("A100 80GB", "H100 SXM")
+    ]
+    assert formats == ["int8", "fp8"]
+
+
 @pytest.mark.parametrize("words", ["mixed", "fp8/int4", "fp3", "fp8 with something new", ""])
 def test_words_that_are_no_format_are_refused(words: str) -> None:
     with pytest.raises(Refused, match="precision"):

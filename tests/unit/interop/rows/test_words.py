@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import InputError
-from simulator.interop.rows.words import FILE, Vocabulary, vocabulary
+from simulator.interop.rows.kernels import library_of
+from simulator.interop.rows.words import FILE, Vocabulary, operation, vocabulary
 from simulator.specs import data_root, load_file, load_spec
 from simulator.specs.hardware import Cluster
 
@@ -35,3 +36,38 @@ def test_a_damaged_entry_is_named_with_its_line(old: str, new: str, words: str, 
     with pytest.raises(InputError, match=r"words\.yaml:\d+") as found:
         load_file(Vocabulary, tmp_path / "words.yaml")
     assert words in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("AllReduce", "all_reduce"),
+        ("all-gather", "all_gather"),
+        ("reduce_scatter_perf", "reduce_scatter"),
+        ("all2all", "all_to_all"),
+        ("sendrecv", "sendrecv"),
+        ("send_recv", "send_recv"),
+        ("matmul", "gemm"),
+        ("flash_attention_forward", "attention_fwd"),
+        ("stream_triad", "stream_triad"),
+        ("hypercube", "hypercube"),
+        ("", ""),
+    ],
+)
+def test_operations_by_other_words(words: str, name: str) -> None:
+    assert operation(words) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "kernels"),
+    [
+        ("FlashAttention-2", "fa2"),
+        ("flash-attn v2.5.8", "fa2"),
+        ("FA3", "fa3"),
+        ("cuDNN 9.1", "cudnn"),
+        ("PyTorch standard attention", None),
+        (None, None),
+    ],
+)
+def test_kernels_of_attention_by_other_words(words: str | None, kernels: str | None) -> None:
+    assert library_of(words) == kernels
