@@ -1,26 +1,29 @@
 """What the figures of collectives are worth where nobody measured: fits without a source, a device, a number of nodes.
 
-    python -m benchmarks.left_out_network DATA [--profile NAME ...] [--write]
+    python -m benchmarks.left_out_network DATA [--profile NAME ...] [--write] [--why]
 
 DATA is the folder of tables (docs/howto/calibrate.md); the published rows are those that ship. All sources of a profile
 take part in its fit, whatever the shipped figures were fitted on (but rows of which nobody can say under which protocol
 they ran), and are left out one by one; then the rows of each
 kind of device; then those of each number of nodes. What a fit begins at, and is held to where it sees nothing, are the
 figures of other profiles (`simulator/calibration/collectives/prior.py`). `--write` puts the tables into
-docs/models/collectives.md.
+docs/models/collectives.md. `--why` says instead which figures each source alone tells: those that bring its rows nearer
+when a fit without it is given them.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.validation import written
 from simulator.calibration.asked import Asked
-from simulator.calibration.collectives.fit import without
+from simulator.calibration.collectives.figures import figures_of
+from simulator.calibration.collectives.fit import fitted, without
 from simulator.calibration.collectives.model import Model
 from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.prior import prior
@@ -47,6 +50,8 @@ OWN = {"nccl-b300": "all_to_all"}
 """Operations of which a profile has figures of its own, so that only these rows are its, and no other's."""
 WAYS = {"source": "source", "kind of device": "device", "number of nodes": "places"}
 """What is left out, and the column that says it."""
+LEAST = 0.01
+"""Share of the time that a figure brings rows nearer, for it to be named."""
 HALVES = {"below 1 MiB": (0.0, float(MB)), "from 1 MiB": (float(MB), np.inf)}
 
 
@@ -101,6 +106,25 @@ def left_out(data: Path, names: Sequence[str]) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
+def why(data: Path, name: str) -> Iterator[str]:
+    """For each source of a profile the figures that it alone tells, the one that matters most first."""
+    rows, profile = rows_of_family(data, name), load_spec(CollectiveProfile, name)
+    model, before = Model(rows, profile), prior(name, profile)
+    known, fixed, measured = (rows.part == "fitted").to_numpy(), figures_of(profile)[0], rows.seconds.to_numpy()
+    seen = fitted(model, before=before)
+    for source in sorted(set(rows.source)):
+        mine = (rows.source == source).to_numpy()
+        part, blind = model.part(mine), fitted(model, 1, before, known & ~mine)
+
+        def off(figures: Mapping[str, float], part: Model = part, mine: Any = mine) -> float:
+            return float(np.abs(part.seconds(fixed | dict(figures)) / measured[mine] - 1).mean())
+
+        gains = {path: off(blind) - off(blind | {path: seen[path]}) for path in seen}
+        yield f"{source} (`{name}`): {off(seen):.1%} on average with it, {off(blind):.1%} without"
+        for path in sorted((path for path in gains if gains[path] > LEAST), key=lambda path: -gains[path]):
+            yield f"  {path}: {blind[path]:.3g}, with it {seen[path]:.3g}: {100 * gains[path]:.1f} points"
+
+
 def lines(rows: pd.DataFrame) -> Iterator[str]:
     """The tables as Markdown: all rows, then by what is left out."""
     yield "| left out | rows below 1 MiB | fit with them | without | rows from 1 MiB | fit with them | without |"
@@ -129,7 +153,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", metavar="DATA", type=Path)
     parser.add_argument("--profile", metavar="NAME", action="append", choices=FAMILIES)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--why", action="store_true")
     asked = parser.parse_args(arguments)
+    if asked.why:
+        for name in asked.profile or tuple(FAMILIES):
+            print(*why(asked.data, name), sep="\n")
+        return
     rows = left_out(asked.data, asked.profile or tuple(FAMILIES))
     table = list(lines(rows))
     print(*table, sep="\n")

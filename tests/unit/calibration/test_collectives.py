@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import left_out_network
 from simulator.calibration.asked import Asked
 from simulator.calibration.collectives.figures import BOUNDS, figures_of, kind_of
 from simulator.calibration.collectives.fit import fit, fitted, without
@@ -171,6 +172,19 @@ def test_a_group_left_out_is_judged_by_the_others() -> None:
     own = (model.rows.source == "slow").to_numpy()
     assert np.median(blind[own]) == pytest.approx(1 / 1.5 - 1, abs=0.06)
     assert np.median(abs(blind[own])) > np.median(abs(seen[own]))
+
+
+def test_a_source_is_told_by_the_figures_that_nobody_else_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends stand in one source only, at half of the rate that a profile has: it tells their rate, the other none."""
+    library = load_spec(CollectiveProfile, "nccl-h100")
+    table = rows().assign(cluster="dgx-h100")
+    sends = table[table.ranks == 2].assign(source="sends", op="send")
+    table["seconds"], sends["seconds"] = predicted(table, library), 2 * predicted(sends, library)
+    both = pd.concat([table, sends], ignore_index=True)
+    monkeypatch.setattr(left_out_network, "rows_of_family", lambda *_: both)
+    monkeypatch.setattr(left_out_network, "prior", lambda *_: held(library))
+    alone, _, other = "\n".join(left_out_network.why(Path(), "nccl-h100")).partition("sends (`nccl-h100`)")
+    assert "send." not in alone and "send.scale_up.efficiency" in other
 
 
 def test_rows_choose_by_their_own_library_and_are_told_what_their_source_was() -> None:
