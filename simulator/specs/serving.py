@@ -565,7 +565,7 @@ class ServingStack(Spec):
     memory_overhead: Figure[Bytes]
     """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
     peer_memory: Figure[Bytes] | None = Field(default=None, exclude_if=lambda figure: figure is None)
-    """The same for each further device of a tensor-parallel group: buffers of collectives."""
+    """The same for each time that a tensor-parallel group doubles: buffers of collectives."""
     notes: str = ""
     """What a reader should know."""
 

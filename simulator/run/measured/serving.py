@@ -1,10 +1,12 @@
 """Serving rows as services: limits that a benchmark derives from the memory are derived from ours."""
 
 from dataclasses import replace
+from typing import Any
 
 from pydantic import ValidationError
 
 from simulator.errors import InputError
+from simulator.interop.rows import serving_limits as limits
 from simulator.interop.rows import trtllm_bench
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving
@@ -36,28 +38,54 @@ BITS = {"fp8": 8, "int8": 8, "int4": 4, "fp4": 4, "ternary": 2}
 """Of a weight at least, by format; 16 else."""
 TIGHT, ROOM = 0.65, 0.97
 """Share of the memory from which on weights may leave too little, and the share that a run takes which had to fit."""
+SHORTEST = 2048
+"""Tokens of an iteration of vLLM's V0 engine at least, whatever its context (vllm/config.py)."""
 
 
 def _roomy(drafted: MappedServing) -> MappedServing:
-    """The row with nearly all of its memory where the engine's share of it has no room for the model: what was measured
-    did fit, with a share that the row does not tell (`--gpu-memory-utilization`, `--mem-fraction-static`)."""
+    """The row with nearly all of its memory, or a context as short as its requests allow, where the engine's defaults
+    have no room for the model: what was measured did fit, with settings that the row does not tell
+    (`--gpu-memory-utilization`, `--mem-fraction-static`, `--max-model-len`)."""
     scenario = drafted.scenario
     serving, layout = scenario.serving, scenario.serving.parallel
     if serving.pools or layout is None or options(drafted.row.engine_options).memory_share is not None:
         return drafted
     bits = serving.precision.weight_bits or BITS.get(serving.precision.weights or "bf16", 16)
     held = total_parameters(scenario.model) * bits / 8 / max(layout.devices, layout.ep * (layout.etp or 1))
-    if held < TIGHT * scenario.cluster.node.accelerator.memory.capacity.value or _fits(scenario):
+    tight = held > TIGHT * scenario.cluster.node.accelerator.memory.capacity.value or _shorter(drafted) is not None
+    if not tight or _fits(scenario):
         return drafted
     cache = serving.kv_cache.model_copy(update={"memory_share": ROOM, "free_share": None})
-    roomy = scenario.model_copy(update={"serving": serving.model_copy(update={"kv_cache": cache})})
-    if not _fits(roomy):
-        return drafted
-    assumed = (
-        *drafted.assumed,
-        f"{100 * ROOM:.0f} % of the memory in use: the run fitted, and the default is too little",
-    )
-    return replace(drafted, scenario=roomy, assumed=assumed)
+    share = f"{100 * ROOM:.0f} % of the memory in use: the run fitted, and the default is too little"
+    roomy = _with(drafted, "kv_cache", cache, share)
+    if (least := _shorter(drafted)) is not None and not _fits(roomy.scenario):
+        batching = serving.batching.model_copy(update={"token_budget": least})
+        context = (
+            f"started for {least:,} tokens of a sequence: the run fitted, and with the default context it does not"
+        )
+        roomy = next(filter(_fitting, (_with(one, "batching", batching, context) for one in (drafted, roomy))), roomy)
+    return roomy if _fitting(roomy) else drafted
+
+
+def _shorter(drafted: MappedServing) -> int | None:
+    """Tokens of the longest sequence of a row whose engine was to read prompts of its model's whole context at once, as
+    V0 of vLLM does where nobody says `--max-model-len`; None of others."""
+    serving, row = drafted.scenario.serving, drafted.row
+    budget, longest = serving.batching.token_budget, max(serving.context or 0, SHORTEST)
+    if drafted.stack not in limits.V0 or budget is None or options(row.engine_options).tokens is not None:
+        return None
+    return longest if longest < budget else None
+
+
+def _with(drafted: MappedServing, field: str, value: Any, why: str) -> MappedServing:
+    """A row with a part of its service changed, and why."""
+    serving = drafted.scenario.serving.model_copy(update={field: value})
+    scenario = drafted.scenario.model_copy(update={"serving": serving})
+    return replace(drafted, scenario=scenario, assumed=(*drafted.assumed, why))
+
+
+def _fitting(drafted: MappedServing) -> bool:
+    return _fits(drafted.scenario)
 
 
 def _fits(scenario: ServingScenario) -> bool:

@@ -7,7 +7,7 @@ the logits of every sequence with the copies that sampling makes of them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log2
 from typing import NamedTuple
 
 from simulator.serving.costs.depth import Depth
@@ -74,6 +74,8 @@ def footprint(
     weights = sum(count * shard.layer_bytes(kind) for kind, count in kinds) + tables * formats.table_size
     widest = max(token_budget * shard.widest(kind) for kind, _ in kinds)
     experts = min(token_budget, EXPERT_CHUNK) * max(shard.expert_rows(kind) for kind, _ in kinds)
+    if experts:  # what all experts return, what shared ones do, and the sum of both
+        experts += token_budget * model.hidden * (3.0 if model.shared_experts else 1.0)
     rows = (3.0 * token_budget * model.hidden + max(widest, experts)) * formats.plain_size
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
     attending = [(kind, count) for kind, count in kinds if kind.attends]
@@ -87,7 +89,7 @@ def footprint(
             count * shard.cached_of(kind) * share for (kind, count), share in zip(attending, shares, strict=True)
         )
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
-    peers = stack.peer_memory.value * (shard.tp - 1) if stack.peer_memory else 0.0
+    peers = stack.peer_memory.value * log2(shard.tp) if stack.peer_memory else 0.0
     return Footprint(weights, max(rows, logits), stack.memory_overhead.value + peers, kv_token, state)
 
 

@@ -280,6 +280,20 @@ def test_a_run_that_was_measured_did_fit() -> None:
     assert map_serving_row(loose).scenario.serving.kv_cache.memory_share is None
 
 
+def test_a_run_that_was_measured_did_not_read_the_whole_context_at_once() -> None:
+    """V0 of vLLM sets memory aside for prompts of 163,840 tokens of DeepSeek-R1 unless it is told less."""
+    row = {**ROW, "model": "DeepSeek-R1", "engine": "vLLM", "engine_version": "0.7.2", "input_len": 100}
+    row |= {"output_len": 900, "num_accelerators": 8, "parallelism": {"tp": 8}}
+    large, small = (
+        map_serving_row(ServingRow.model_validate({**row, "accelerator": card})) for card in ("H200", "NVIDIA H20 96GB")
+    )
+    budgets = [found.scenario.serving.batching.token_budget for found in (large, small)]
+    assert budgets == [163_840, 2048]
+    assert small.scenario.serving.kv_cache.memory_share == 0.97
+    assert any(text.startswith("started for 2,048 tokens") for text in small.assumed)
+    assert not any(text.startswith("started for") for text in large.assumed)
+
+
 def test_workers_apart_go_by_other_words() -> None:
     apart = {"prefill": {"tp_size": 4, "workers": 1}, "decode": {"ep": 8, "workers": 1}}
     found = drafted(

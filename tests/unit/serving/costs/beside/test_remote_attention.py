@@ -58,7 +58,7 @@ def test_the_cache_is_that_of_the_devices_that_hold_it() -> None:
 
 def test_a_part_that_stays_is_attended_to_beside_the_rest() -> None:
     """Never less than either side alone, and as much as the longer of the two."""
-    half = elsewhere(", share: 0.5, memory: 1 GB")
+    half = elsewhere(", share: 0.5, memory: 0.5 GB")
     remote = half.cost.stages[0].remote
     assert remote is not None
     wires = remote.base_ticks + remote.row_ticks * ROWS
@@ -68,7 +68,7 @@ def test_a_part_that_stays_is_attended_to_beside_the_rest() -> None:
             for side in (remote.here, remote.there)
         ]
         assert line(half, context) == pytest.approx(max(sides[0], sides[1] + wires), rel=1e-4)
-    assert half.cost.blocks * half.cost.block_size == pytest.approx(4 * 1e9 / 327_680 / 0.5, rel=1e-2)
+    assert half.cost.blocks * half.cost.block_size == pytest.approx(4 * 0.5e9 / 327_680 / 0.5, rel=1e-2)
 
 
 def test_the_longer_of_two_lines_changes_where_they_meet() -> None:
