@@ -31,8 +31,9 @@ from simulator.interop.rows.words import vocabulary
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.serving import Batching, KvCache, NumberFormats, Overlap, Serving, ServingStack
+from simulator.specs.serving import Batching, ExpertTraffic, KvCache, NumberFormats, Overlap, Serving, ServingStack
 from simulator.specs.speculation import Speculation
+from simulator.specs.training import RouterLoad
 
 Length = Field(default=None, ge=0, le=10_000_000)
 Number = Field(default=None, ge=1, le=10_000_000)
@@ -254,6 +255,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         kv_cache=_cache(row, said),
         speculation=drafts,
         stream_interval=said.stream_interval or 1,
+        experts=_experts(placed, assumed),
         overlap=NANO if stack_name == "nanoflow" else Overlap(),
     )
     scenario = ServingScenario(
@@ -269,6 +271,16 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     tuned &= said.sequences is None
     filled = row.kind in FILLED and row.batch_size is None
     return MappedServing(row, scenario, stack_name, count, steady, tuned, filled, tuple(assumed))
+
+
+def _experts(placed: Mapping[str, Any], assumed: list[str]) -> ExpertTraffic:
+    """How experts are chosen: by rows on their own, so that the device with most of them decides where they are spread;
+    a few rows hit twice as many of its experts as of the mean device's."""
+    layouts = (placed.get("parallel"), *(pool.parallel for pool in placed.get("pools", ())))
+    if all(layout is None or layout.ep == 1 for layout in layouts):
+        return ExpertTraffic()
+    assumed.append("rows choose experts independently, all experts alike")
+    return ExpertTraffic(routing=RouterLoad(load="random"))
 
 
 def _said(row: ServingRow, role: str = "") -> Told:

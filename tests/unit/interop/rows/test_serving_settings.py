@@ -41,6 +41,14 @@ def test_scripts_choose_kernels_and_formats_of_experts() -> None:
     assert mapped().stack == "vllm-async"
 
 
+def test_rows_choose_experts_on_their_own_where_these_are_spread() -> None:
+    """The device with most rows decides; a few rows on eight devices give it twice the experts of the mean one."""
+    whole, spread = mapped(), mapped(parallelism={"tp": 4, "pp": 1, "attention_dp": 1, "moe_tp": 1, "moe_ep": 4})
+    assert whole.scenario.serving.experts.routing.load == "balanced"
+    assert spread.scenario.serving.experts.routing.load == "random"
+    assert any("rows choose experts independently" in text for text in spread.assumed)
+
+
 def test_deepseek_in_8_bits_runs_kernels_with_a_scale_for_each_block() -> None:
     """Those of TensorRT-LLM on Hopper; on B200 what the scripts said then, with attention in data parallel too."""
     eight = {"tp": 8, "pp": 1, "attention_dp": 1, "moe_tp": 8, "moe_ep": 1}
