@@ -113,6 +113,8 @@ class NumberFormats(Spec):
     weight_bits: float | None = Field(default=None, gt=0, le=32)
     """Bits that a weight takes, scales included, where it differs from the format's own (4.85 for Q4_K_M); embedding
     and output head then take them too."""
+    weight_blocks: bool = Field(default=False, exclude_if=lambda blocks: not blocks)
+    """Whether weights in fp8 have a scale for each block of 128 x 128 (DeepSeek-V3, Qwen3, MiniMax-M2, Kimi-K2)."""
     embeddings: Literal["fp32", "bf16", "fp16"] | None = None
     """Of embedding and output head: 16 bits where left out, unless `weight_bits` are given as the average of a file."""
     activations: Format | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Refused
-from simulator.interop.rows.stated.formats import known
+from simulator.interop.rows.stated.formats import BLOCKS, known
 from simulator.interop.rows.words import Engine, vocabulary
 from simulator.specs import data_root, load_spec
 from simulator.specs.hardware import Cluster
@@ -190,8 +190,5 @@ def lengths(name: str) -> Lengths:
     return load_spec(Lengths, name)
 
 
-BLOCKS = re.compile(r"deepseek-(v3|r1)(?!-distill)|qwen3-", re.I)
-"""Models that are published in fp8 with a scale for each 128 x 128 weights (`weight_block_size` in config.json of
-deepseek-ai/DeepSeek-R1 and of Qwen/Qwen3-30B-A3B-FP8)."""
 DEEPSEEK = re.compile(r"deepseek-(v3|r1)(?!-distill)", re.I)
 """Models of that shape."""

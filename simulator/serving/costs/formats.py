@@ -14,6 +14,8 @@ ELEMENT = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4"
 """Bytes of an element of activations or of the cache."""
 NARROWEST = 0.6
 """Bytes of a weight up to which it is one of 4 bits with its scales."""
+BLOCKED = "fp8_block"
+"""Products in fp8 that take a scale for each block of the weights, in tables of kernels."""
 BOTH = ("fp8", "int8", "fp4")
 """Formats of weights for which the other factor is rounded to the same format where the device multiplies in it."""
 
@@ -41,6 +43,8 @@ class Formats:
     plain_compute: str
     """Format of the device in which it is multiplied."""
 
+    blocks: bool = field(default=False, kw_only=True)
+    """Whether products take a scale for each block of the weights."""
     experts: "Formats | None" = field(default=None, kw_only=True)
     """Those of experts, where they are others."""
     whole: bool
@@ -111,6 +115,12 @@ def _resolved(formats: NumberFormats, device: Device, sums: str) -> tuple[Format
         message = f"{device.name} multiplies nothing in {activations}"
         hint = f"leave `activations` out: weights in {weights} are then read and multiplied in {compute}"
         raise InputError(Problem(message, path="serving.precision.activations", hint=hint))
+    blocks = formats.weight_blocks and compute == "fp8"
+    if formats.weight_blocks and weights != "fp8":
+        message, hint = f"weights in {weights} have no scales of blocks", "leave it out, or write `weights: fp8`"
+        raise InputError(Problem(message, path="serving.precision.weight_blocks", hint=hint))
+    if blocks and BLOCKED not in device.gemm:
+        notes.append(f"products of weights with scales of blocks are priced as others in fp8 on {device.name}")
     kv: str = formats.kv or plain
     if kv not in ELEMENT:
         raise InputError(Problem(f"keys and values cannot be {kv}", path="serving.precision.kv"))
@@ -125,6 +135,7 @@ def _resolved(formats: NumberFormats, device: Device, sums: str) -> tuple[Format
         plain_size=ELEMENT[plain],
         plain_compute=_multiplied(plain, device, sums),
         whole=formats.weight_bits is not None and formats.embeddings is None,
+        blocks=blocks and BLOCKED in device.gemm,
     ), tuple(notes)
 
 

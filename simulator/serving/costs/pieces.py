@@ -14,7 +14,7 @@ from simulator.cost.gemm import GemmCurve
 from simulator.cost.rows import Weights, known_products
 from simulator.cost.stream import stream_rows
 from simulator.serving.costs.depth import Depth
-from simulator.serving.costs.formats import Formats
+from simulator.serving.costs.formats import BLOCKED, Formats
 from simulator.serving.costs.graphs import GraphSizes
 from simulator.serving.costs.in_turns import WIDE, library, library_seconds, most_read, own_stream
 from simulator.serving.costs.operators import (
@@ -286,7 +286,7 @@ class Pieces:
 
     def product(self, formats: Formats, plain: bool = False) -> tuple[GemmCurve, Weights]:
         """(curve, weights) of products with matrices in 16 bits, or in the format of linear layers."""
-        dtype = formats.plain_compute if plain else formats.compute
+        dtype = formats.plain_compute if plain else BLOCKED if formats.blocks else formats.compute
         size = formats.plain_size if plain else formats.factor_size
         curve = replace(
             self.device.gemm[dtype], size=size, result_size=formats.plain_size, bandwidth=self._bandwidth(dtype)

@@ -47,6 +47,10 @@ LONGEST = 200
 LEAST_OF_8 = 6.0
 """Bits of a weight from which on it is kept as one of 8 bits."""
 
+BLOCKS = re.compile(r"deepseek-(v3|r1)(?!-distill)|qwen3-|minimax-m2|kimi-k2", re.I)
+"""Models that are published in fp8 with a scale for each 128 x 128 weights (`weight_block_size` in config.json of
+deepseek-ai/DeepSeek-R1, Qwen/Qwen3-30B-A3B-FP8, MiniMaxAI/MiniMax-M2 and moonshotai/Kimi-K2-Instruct)."""
+
 
 def formats(
     precision: dict[str, Any], stack_of: str, plain: str, assumed: list[str], model_name: str = "", engine: str = ""
@@ -70,6 +74,7 @@ def formats(
     return NumberFormats(
         weights="bf16" if apart else weights,  # type: ignore[arg-type]
         weight_bits=None if apart else bits,
+        weight_blocks=weights == "fp8" and bits is None and bool(BLOCKS.search(model_name)),
         activations=None if apart else activations,  # type: ignore[arg-type]
         experts="fp4" if apart else None,
         expert_activations=activations if apart else None,  # type: ignore[arg-type]

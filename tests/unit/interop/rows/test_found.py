@@ -56,6 +56,20 @@ def test_iterations_that_a_row_schedules_at_once() -> None:
     assert [found.scenario.serving.batching.decode_steps for found in told] == [1, 10]
 
 
+@pytest.mark.parametrize(
+    ("model", "weights", "blocks"),
+    [
+        ("Qwen3-14B", "fp8", True),
+        ("DeepSeek-R1", "fp8", True),
+        ("Qwen3-14B", "bf16", False),
+        ("Llama-3.1-8B", "fp8", False),
+    ],
+)
+def test_weights_have_scales_of_blocks_where_they_are_published_so(model: str, weights: str, blocks: bool) -> None:
+    row = {"model": model, "precision": {"weights": weights}, "num_accelerators": 8, "parallelism": {"tp": 8}}
+    assert drafted(**row).scenario.serving.precision.weight_blocks is blocks
+
+
 def test_limits_that_a_row_states_stay() -> None:
     found = drafted(max_num_seqs=64, engine_options="max-num-batched-tokens=512")
     batching = found.scenario.serving.batching

@@ -83,3 +83,15 @@ def test_what_a_device_multiplies_nothing_in_is_refused_with_what_to_leave_out(g
     (problem,) = caught.value.problems
     assert problem.path == path
     assert "multiplies nothing in fp" in problem.message and "leave `activations` out" in problem.hint
+
+
+def test_scales_of_blocks_are_those_of_fp8_where_the_device_multiplies_with_them() -> None:
+    given = NumberFormats(weights="fp8", weight_blocks=True)
+    found, notes = resolve_formats(given, device("h200-sxm"))
+    assert found.blocks and found.compute == "fp8" and not any("blocks" in note for note in notes)
+    found, notes = resolve_formats(given, device("b200"))
+    assert not found.blocks and any("scales of blocks are priced as others" in note for note in notes)
+    found, _ = resolve_formats(given, device("a100-sxm-80gb"))
+    assert not found.blocks and found.compute == "bf16"
+    with pytest.raises(InputError, match="weights in int4 have no scales of blocks"):
+        resolve_formats(NumberFormats(weights="int4", weight_blocks=True), device("h200-sxm"))
