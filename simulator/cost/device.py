@@ -136,25 +136,28 @@ def compile_device(accelerator: Accelerator, profile: KernelProfile | None = Non
     """The device of an accelerator; its kernel profile is loaded by name (InputError if there is none) unless given."""
     if profile is not None:
         return _compile(accelerator, profile)
-    return _cached(_Key(accelerator.model_dump_json(), accelerator))
+    kernels = kernels_named(accelerator.kernels)
+    return _cached(_Key(accelerator.model_dump_json(), id(kernels), accelerator, kernels))
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """An accelerator that hashes by its content."""
+    """An accelerator that hashes by its content, and its kernel profile as it was loaded."""
 
     text: str
+    loaded: int
+    """Identity of the profile, which is another one where its file has changed."""
     accelerator: Accelerator = field(compare=False)
+    kernels: KernelProfile = field(compare=False)
 
 
 @lru_cache(maxsize=256)
 def _cached(key: _Key) -> Device:
-    return _compile(key.accelerator, kernels_named(key.accelerator.kernels))
+    return _compile(key.accelerator, key.kernels)
 
 
-@lru_cache(maxsize=64)
 def kernels_named(name: str) -> KernelProfile:
-    """The kernel profile of a name, read once; InputError if there is none."""
+    """The kernel profile of a name, read once and again where its file has changed; InputError if there is none."""
     return load_spec(KernelProfile, name)
 
 

@@ -154,11 +154,6 @@ def of_stack(spec: "Stack | ServingStack") -> str:
     return _briefly(_weakest(_fitted(spec)), [row for row in shipped() if row.conditions.stack == spec.name])
 
 
-@cache
-def _collectives(name: str) -> CollectiveProfile:
-    return load_spec(CollectiveProfile, name)
-
-
 def _on(scenario: "OneScenario", cluster: Cluster) -> Ground:
     named = dict(_inputs(scenario, cluster))
     statuses = {name: status for name, (status, _) in named.items()}
@@ -184,7 +179,7 @@ def _inputs(scenario: "OneScenario", cluster: Cluster) -> Iterator[tuple[str, tu
     yield "accelerator", (_weakest([f.status for f in (*peaks, accelerator.memory.bandwidth)]), accelerator.name)
     yield "kernels", (_weakest(_kernels(scenario, kernels, native)), kernels.name)
     if kind_of(scenario).group(scenario, cluster) > 1:
-        profile = _collectives(cluster.collectives)
+        profile = load_spec(CollectiveProfile, cluster.collectives)
         yield "network", (_weakest([figure.status for figure in _links(cluster)]), cluster.name)
         yield "collectives", (_best([figure.status for figure in _rates(profile, cluster)]), profile.name)
     yield "stack", (_weakest(_fitted(stack)), _brief(stack.name))

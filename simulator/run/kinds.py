@@ -6,7 +6,6 @@ sections of a resolved scenario (`kind_of_fields`); nothing else has to know whi
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from simulator.results.metrics import mean
@@ -96,14 +95,8 @@ def _train(scenario: "Scenario", executor: Any = None, **options: Any) -> Result
 def _train_quickly(scenario: "Scenario") -> Result:
     from simulator.run.simulate import finished, run
 
-    profile = collective_profile(scenario.cluster.collectives)
+    profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
     return finished(run(scenario, profile=profile, recording=False), advising=False)
-
-
-@cache
-def collective_profile(name: str) -> CollectiveProfile:
-    """The profile of a name, read once."""
-    return load_spec(CollectiveProfile, name)
 
 
 def _parts_of_step(result: Result) -> dict[str, float]:

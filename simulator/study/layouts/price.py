@@ -11,9 +11,9 @@ import numpy as np
 from simulator.errors import InfeasibleError, InputError, Problem
 from simulator.results.result import Result
 from simulator.run.clock_overflow import clock_overflow
-from simulator.run.kinds import collective_profile
 from simulator.run.simulate import least_step_s, simulate
-from simulator.specs.resolve import restored
+from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.resolve import load_spec, restored
 from simulator.specs.scenario import Scenario
 from simulator.study import fingerprint
 from simulator.study.layouts.floors import Bound, Floors
@@ -52,7 +52,7 @@ def least(document: str, layout: Layout, program: str) -> float:
         if peak_memory(arranged_job(scenario)) > scenario.cluster.node.accelerator.memory.capacity.value:
             return 0.0
         with np.errstate(over="raise", invalid="raise"):
-            return least_step_s(scenario, collective_profile(scenario.cluster.collectives))
+            return least_step_s(scenario, load_spec(CollectiveProfile, scenario.cluster.collectives))
     except (InputError, InfeasibleError, OverflowError, FloatingPointError):
         return 0.0  # pricing says what is wrong with it
 

@@ -1,5 +1,7 @@
 """Compiling accelerators, formats that a device lacks, and the shipped profiles."""
 
+from pathlib import Path
+
 import pytest
 
 from simulator.cost import Gemm, Stream, compile_device, kernel_cost
@@ -16,6 +18,16 @@ from tests.unit.cost.conftest import accelerator
 def test_equal_accelerators_compile_to_one_device(plain: Accelerator) -> None:
     assert compile_device(plain) is compile_device(accelerator())
     assert compile_device(plain) is not compile_device(accelerator(year=2025))
+
+
+def test_a_profile_whose_file_changes_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook went on with the numbers that it had read first, and with those of another folder."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "hardware_profiles" / "kernels" / "own.yaml"
+    file.parent.mkdir(parents=True)
+    for name in ("first", "second"):
+        file.write_text(f"extends: generic\nname: {name}\n")
+        assert compile_device(accelerator(kernels="own")).profile == name
 
 
 def test_an_unknown_profile_is_an_input_error() -> None:
