@@ -212,6 +212,9 @@ def _prompts(mapped: MappedServing, run: ServingRun) -> Part:
     for metric, share in ((f"input_tokens_per_s{each}", share) for each, share in shares.items()):
         if row.metrics.get(metric):
             return Part(metric, _figure(row, metric), sum(ledger.prompt) / share / time, True)
+    for metric in ("ttft_mean_s", "ttft_median_s", "ttft_p50_s", "prefill_time_s", "latency_s"):
+        if row.metrics.get(metric):
+            return Part(metric, _figure(row, metric), time, False)
     raise Refused("no time to the first token in the row")
 
 

@@ -614,3 +614,21 @@ def test_conversations_are_those_that_the_client_sends(source: str, lengths: str
     stated = {"workload": "ShareGPT", "request_rate_per_s": 4.0, "input_len": None, "output_len": None}
     found = mapped(kind="online_serving", source=source, **stated)
     assert f"lengths drawn from `{lengths}`" in found.assumed
+
+
+@pytest.mark.parametrize(
+    ("kind", "metrics", "metric"),
+    [
+        ("first_token_latency", {"ttft_mean_s": 0.05}, "ttft_mean_s"),
+        ("single_stream_decode", {"tpot_mean_s": 0.005}, "tpot_mean_s"),
+        ("static_batch_throughput", {"e2e_latency_s": 1.0}, "e2e_latency_s"),
+        ("online_serving", {"output_tokens_per_s_per_user_p50": 100.0}, "output_tokens_per_s_per_user_p50"),
+        ("online_serving", {"itl_median_s": 0.01, "output_tokens_per_s": 500.0}, "output_tokens_per_s"),
+    ],
+)
+def test_figures_in_other_words_are_scored_where_the_usual_ones_are_missing(
+    kind: str, metrics: dict[str, float], metric: str
+) -> None:
+    found = outcome(kind=kind, batch_size=2, concurrency=2, metrics=metrics)
+    assert [part.metric for part in found.parts] == [metric]
+    assert found.error is not None
