@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Refused
-from simulator.interop.rows.stated.formats import BLOCKS, known
+from simulator.interop.rows.stated.formats import BLOCKS, known, of_name, stated
 from simulator.interop.rows.words import Engine, vocabulary
 from simulator.specs import data_root, load_spec
 from simulator.specs.hardware import Cluster
@@ -124,7 +124,7 @@ def on_device(stack_of: str, version: str | None, accelerator: str) -> str:
 
 def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accelerator: str) -> str:
     """The stack, or where weights are in fp8 with a scale for each block the one with that engine's kernels for it."""
-    words = precision.get("weights") or precision.get("compute") or "fp8"
+    words = stated(precision) or of_name(model_name) or "bf16"
     if stack_of != "vllm-v0" or not BLOCKS.search(model_name) or known(words)[0] != "fp8":
         return stack_of
     return "vllm-v0-blocks-rocm" if (card(accelerator)[0] or "").startswith("mi") else "vllm-v0-blocks"

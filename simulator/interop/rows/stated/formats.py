@@ -57,7 +57,7 @@ def formats(
 ) -> NumberFormats:
     """Number formats of a row; raises Refused for words that are not known."""
     own = bool(OWN_MXFP4.search(model_name)) and stack_of not in GGUF
-    words = _stated(precision)
+    words = stated(precision)
     if precision.get("checkpoint") == "meta fp8":
         assumed.append("attention weights in 16 bits, as in Meta's fp8 checkpoint (arXiv:2407.21783, 6.2)")
         words = "meta-fp8"
@@ -82,7 +82,7 @@ def formats(
     )
 
 
-def _stated(precision: dict[str, Any]) -> Any:
+def stated(precision: dict[str, Any]) -> Any:
     """The words of a row on its weights; None where it leaves them to the checkpoint."""
     words = precision.get("weights") or precision.get("compute")
     return None if words is None or plain_words(str(words)) in OPEN else words

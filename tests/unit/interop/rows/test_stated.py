@@ -63,6 +63,21 @@ def test_formats_by_other_words(words: str, name: str, bits: float | None, rows:
     assert known(words) == (name, bits, rows)
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "stack"),
+    [
+        ("DeepSeek-V3", None, "vllm-v0-blocks"),
+        ("DeepSeek-V3", "auto", "vllm-v0-blocks"),
+        ("Qwen3-8B", None, "vllm-v0"),
+        ("Qwen3-8B-FP8", None, "vllm-v0-blocks"),
+        ("Qwen3-8B", "bf16", "vllm-v0"),
+    ],
+)
+def test_kernels_for_scaled_blocks_are_of_models_that_have_them(name: str, words: str | None, stack: str) -> None:
+    many = {"num_accelerators": 8, "parallelism": {"tp": 8}, "accelerator": "H200"}
+    assert drafted(model=name, engine_version="0.7.3", precision={"weights": words}, **many).stack == stack
+
+
 def test_eight_bits_are_whole_numbers_where_a_device_has_no_others() -> None:
     formats = [
         drafted(accelerator=device, precision={"weights": "W8A8"}).scenario.serving.precision.weights
