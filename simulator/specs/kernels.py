@@ -43,7 +43,7 @@ class GemmKernels(Spec):
     """Bandwidth at which tiles are written back over that of device memory."""
     softness: Fraction
     """0: a started wave of tiles costs a whole one; 1: only its share."""
-    memory: Fraction
+    memory: PositiveFraction
     """Share of the memory bandwidth that large transfers reach."""
     ramp: Bytes
     """Traffic that a kernel falls behind a steady stream while it starts."""
@@ -55,7 +55,7 @@ class GemmKernels(Spec):
     """Traffic of gathering over 8 bytes per element of result and part."""
     edge: float = Field(ge=0)
     """Side of a square tile, in elements, whose operands just arrive from cache at the speed of the peak."""
-    limit: Fraction = 1.0
+    limit: PositiveFraction = 1.0
     """Share of the peak that power allows a long kernel."""
     settle: Seconds = 1.0
     """Length of a kernel at which the power limit has half set in."""
@@ -77,9 +77,9 @@ class AttentionKernels(Spec):
     """Where they come from."""
     rows: Count = 128
     """Query rows of a block."""
-    forward: dict[int, Fraction] = Field(min_length=1)
+    forward: dict[int, PositiveFraction] = Field(min_length=1)
     """Share of the 16-bit peak by head size."""
-    backward: dict[int, Fraction] = Field(min_length=1)
+    backward: dict[int, PositiveFraction] = Field(min_length=1)
     """The same for the backward pass (2.5 times the arithmetic of the forward pass)."""
     launch: Seconds
     """From one kernel to the next, no work."""
@@ -89,7 +89,7 @@ class AttentionKernels(Spec):
     """The same in the backward pass."""
     tail: Fraction
     """Share of the longest block by which the cores finish unevenly."""
-    memory: Fraction = 0.85
+    memory: PositiveFraction = 0.85
     """Share of the memory bandwidth that large transfers reach."""
 
 
@@ -100,11 +100,11 @@ class StreamKernels(Spec):
     """How the numbers are known."""
     source: str
     """Where they come from."""
-    memory: Fraction
+    memory: PositiveFraction
     """Share of the memory bandwidth that large transfers reach, reads and writes mixed."""
     launch: Seconds
     """From one kernel to the next, no work."""
-    vector: Fraction = 0.8
+    vector: PositiveFraction = 0.8
     """Share of the fp32 peak that elementwise arithmetic reaches."""
 
 
@@ -128,15 +128,15 @@ class DecodeKernels(Spec):
     """Of each key head of each sequence beyond the first one of each core, all cores together."""
     overlap: Fraction = 0.4
     """Share of the time of sequences and blocks that is not hidden behind reading."""
-    memory: Fraction | None = None
+    memory: PositiveFraction | None = None
     """Share of the memory bandwidth at which many cached tokens in 16 bits are read; that of streams where left out."""
-    narrow: Fraction | None = None
+    narrow: PositiveFraction | None = None
     """The same for 8 bits and less with kernels of `paged` attention; 0.75 of `memory` where left out."""
     core: float = Field(default=1.2, gt=0)
     """Rate of one core alone over its share of the memory bandwidth."""
     cuts_all: bool = False
     """Whether walks are cut also where every query head has keys of its own, and for short chunks of prompts."""
-    write: Fraction = 0.4
+    write: PositiveFraction = 0.4
     """Share of the memory bandwidth at which keys and values are written to the cache."""
     write_token: Seconds = 1e-9
     """Least time of a token that is written."""
@@ -166,7 +166,7 @@ class LatentKernels(Spec):
     """Of each sequence."""
     overlap: Fraction = 0.5
     """Share of the time of sequences that is not hidden behind reading."""
-    memory: Fraction = 0.85
+    memory: PositiveFraction = 0.85
     """Share of the memory bandwidth at which many cached tokens are read."""
     rate: PositiveFraction = 0.6
     """Share of the 16-bit peak at which many heads multiply."""
@@ -231,7 +231,7 @@ class ScanKernels(Spec):
     makes of its rows is computed again, and each of its products has two gradients."""
     step_launch: Seconds = 3.7e-6
     """Of a step of decoding, no work."""
-    step_memory: Fraction = 0.82
+    step_memory: PositiveFraction = 0.82
     """Share of the memory bandwidth at which states are read and written by a step of decoding."""
 
 

@@ -360,7 +360,7 @@ def training_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str
     step = figures["step_time_s"]
     if not step > 0 or figures["mfu"] > figures["hfu"] * (1 + TINY):
         return f"step {step} s, MFU {figures['mfu']}, HFU {figures['hfu']}"
-    if below := {name: one for name, one in told["breakdown"].items() if min(one.values()) < 0}:
+    if below := {name: one for name, one in told["breakdown"].items() if min(one.values()) < -TINY * sum(one.values())}:
         return f"parts of a step below nothing: {below}"
     sums = [sum(one.values()) for one in told["breakdown"].values()]
     if any(abs(one / sums[0] - 1) > TINY for one in sums) or (

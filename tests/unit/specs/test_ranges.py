@@ -5,6 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.specs import load_file, load_scenario
 from simulator.specs.hardware import Cluster
+from simulator.specs.kernels import KernelProfile
 from simulator.specs.libraries.collectives import CollectiveProfile
 
 NOTHING = "{value: 0, status: estimate, source: a test}"
@@ -51,3 +52,12 @@ def test_events_that_never_end_to_come_are_refused(key: str, value: str) -> None
     """Failures and looks of every microsecond took as long as there is time."""
     with pytest.raises(InputError, match=f"{key}: `1 us` is out of range; write 0.001 or more"):
         load_scenario("serving/quickstart", [f"+serving.fleet={value}"])
+
+
+@pytest.mark.parametrize(
+    "key", ["gemm.bf16.memory", "stream.memory", "attention.paged.forward.128", "decode.memory", "decode.write"]
+)
+def test_a_share_of_nothing_in_a_kernel_profile_is_refused(key: str) -> None:
+    """What moves or computes at such a share ended with an internal error."""
+    with pytest.raises(InputError, match="is out of range; write more than 0"):
+        load_file(KernelProfile, "kernels/h100-sxm", [f"{key}=0"])
