@@ -16,7 +16,7 @@ WORDS = {
     "tpot": "time of later tokens",
     "request": "time of requests",
 }
-HEAD = ["| | rows | sources | held | median width |", "| --- | --- | --- | --- | --- |"]
+HEAD = ["| | rows | sources | held | sources counting alike | median width |", "| --- | --- | --- | --- | --- | --- |"]
 
 
 class Held(NamedTuple):
@@ -25,6 +25,9 @@ class Held(NamedTuple):
     found: bool
     """Whether the row was found after all fits."""
     group: str
+    """Device and software."""
+    load: str
+    """How requests come; empty in training."""
     source: str
     inside: bool
     width: float
@@ -48,13 +51,15 @@ def lines(found: Mapping[str, Residuals]) -> list[str]:
 
 
 def _group(name: str, held: list[Held]) -> Iterator[str]:
-    """The lines of some rows together and of each device and software of which there are many."""
+    """The lines of some rows together and of each way in which requests come, device and software of which there are
+    many."""
     if held:
         yield _line(name, held)
-    for group in sorted({one.group for one in held}):
-        some = [one for one in held if one.group == group]
-        if len(some) >= FEWEST:
-            yield _line(group, some)
+    for key in ("load", "group"):
+        for group in sorted({getattr(one, key) for one in held}):
+            some = [one for one in held if getattr(one, key) == group]
+            if group and len(some) >= FEWEST:
+                yield _line(group, some)
 
 
 def _left_out(known: Residuals) -> Iterator[Held]:
@@ -66,11 +71,21 @@ def _left_out(known: Residuals) -> Iterator[Held]:
             if spread is not None:
                 for ratio in np.exp(entry.residuals[entry.doublings == doubling]):
                     inside = spread.low <= ratio <= spread.high
-                    yield Held(entry.like.unseen, group, entry.source, bool(inside), spread.high / spread.low - 1)
+                    yield Held(
+                        entry.like.unseen,
+                        group,
+                        entry.like.load,
+                        entry.source,
+                        bool(inside),
+                        spread.high / spread.low - 1,
+                    )
 
 
 def _line(name: str, held: list[Held]) -> str:
     inside = sum(one.inside for one in held) / max(len(held), 1)
     width = float(np.median([one.width for one in held])) if held else 0.0
-    sources = len({one.source for one in held})
-    return f"| {name} | {len(held)} | {sources} | {100 * inside:.0f} % | {100 * width:.0f} % |"
+    each: dict[str, list[bool]] = {}
+    for one in held:
+        each.setdefault(one.source, []).append(one.inside)
+    fair = sum(sum(some) / len(some) for some in each.values()) / max(len(each), 1)
+    return f"| {name} | {len(held)} | {len(each)} | {100 * inside:.0f} % | {100 * fair:.0f} % | {100 * width:.0f} % |"

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from math import exp, log1p
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,6 +29,7 @@ from simulator.interop.rows.training_names import numbers
 from simulator.run.ground import validated
 from simulator.run.spread import residuals
 from simulator.run.spread.residuals import PATH, Residuals
+from simulator.run.spread.saturation import unexplained
 from simulator.specs import data_root
 from simulator.study.validate.accuracy import TRAINING, errors, grouped, over_sources, rankings, statistics
 from simulator.study.validate.causes import Cause, cause_of
@@ -178,7 +180,7 @@ def ship_residuals(
     """
     known = json.loads(PATH.read_text())
     made = [
-        (o.like._replace(unseen=unseen), o.row.source, about, 1 / (1 + error))
+        (o.like._replace(unseen=unseen), o.row.source, about, _ratio(kind, o, about, error))
         for o in outcomes
         if o.like
         for about, error in _untold(o, left_out).items()
@@ -198,6 +200,12 @@ def ship_residuals(
     )
     PATH.write_text(f'{{"widening": {json.dumps(widening)},\n "rows": [\n  {lines}\n]}}\n')
     return found
+
+
+def _ratio(kind: str, outcome: Any, about: str, error: float) -> float:
+    """Measured over simulated time, less what a queue makes of an error of speed, which intervals have apart."""
+    by = outcome.strains.get(about) if kind == "serving" else None
+    return exp(unexplained(-log1p(error), by))
 
 
 def _untold(outcome: Any, left_out: Mapping[str, float]) -> dict[str, float]:

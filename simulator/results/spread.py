@@ -40,13 +40,16 @@ class Spread:
     """Sources of the runs that the spread is made from."""
     differ: str = ""
     """In what the nearest published runs differ, in words; empty where there are runs like this one."""
+    why: str = ""
+    """What makes it wide beside what published runs tell, in words."""
 
     @property
     def basis(self) -> str:
         """What it is made from, in words."""
+        why = f"; {self.why}" if self.why else ""
         if self.rows:
-            return f"{100 * LEVEL:.0f} %, {self.rows:,} published run{'s' * (self.rows != 1)} like this one"
-        return f"{100 * LEVEL:.0f} %, no published run like this one: extrapolated from those with {self.differ}"
+            return f"{100 * LEVEL:.0f} %, {self.rows:,} published run{'s' * (self.rows != 1)} like this one{why}"
+        return f"{100 * LEVEL:.0f} %, no published run like this one: extrapolated from those with {self.differ}{why}"
 
     def around(self, value: float, rate: bool) -> tuple[float, float]:
         """The lowest and highest expected value of a figure, in its unit; rates fall where times rise."""
@@ -74,6 +77,8 @@ class Circumstances:
     """Devices that talk to each other."""
     features: tuple[str, ...]
     """Of the layout, in words."""
+    load: str = ""
+    """How requests come, in words; empty in training."""
 
 
 @dataclass(frozen=True, slots=True)

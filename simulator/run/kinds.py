@@ -134,6 +134,10 @@ def _serve(scenario: "ServingScenario", **options: Any) -> Result:
     return serve(scenario, **options)
 
 
+def _serve_once(scenario: "ServingScenario") -> Result:
+    return _serve(scenario, intervals=False)
+
+
 def _parts_of_request(result: Result) -> dict[str, float]:
     return mean_request_time(result.service) if result.service is not None else {}
 
@@ -154,7 +158,7 @@ SERVING = ScenarioKind(
     does="serves",
     options=("leap",),
     simulate=_serve,
-    evaluate=_serve,
+    evaluate=_serve_once,
     whole="mean_e2el_ms",
     speed="mean_e2el_ms",
     best="output_throughput",

@@ -20,6 +20,7 @@ from simulator.run.served.condense import Condensing, condensing
 from simulator.run.served.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
+from simulator.run.spread.saturation import strains, under_load
 from simulator.serving import compiled
 from simulator.serving.costs.iteration import library
 from simulator.serving.fleet import adapters, finetuning, models
@@ -100,13 +101,24 @@ def serve(
     leap: bool | None = None,
     progress: Callable[[int], None] | None = None,
     links: bool = True,
+    intervals: bool = True,
 ) -> Result:
     """Simulate a serving scenario.
 
-    `leap` overrides the scenario's; without `links` the Result leaves out what they carried. Raises InputError for what
-    cannot be simulated; a model that does not fit into its devices is a Result with `feasible` False.
+    `leap` overrides the scenario's; without `links` the Result leaves out what they carried, and without `intervals`
+    what its queue makes of an error of speed, for which a run near saturation is simulated again. Raises InputError for
+    what cannot be simulated; a model that does not fit into its devices is a Result with `feasible` False.
     """
-    return gather(run_serving(scenario, leap=leap, progress=progress), links)
+    run = run_serving(scenario, leap=leap, progress=progress)
+    found = gather(run, links)
+    if not (found.feasible and intervals):
+        return found
+    return replace(found, ground=under_load(found.ground, strains(run, again)))
+
+
+def again(run: ServingRun, workload: Workload) -> ServingRun:
+    """A scenario on the same machine with other requests; of what it leaves only the ledger may be read."""
+    return run_serving(run.scenario, systems=run.systems, workload=workload, silent=True)
 
 
 def run_serving(

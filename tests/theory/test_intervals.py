@@ -100,5 +100,22 @@ def test_runs_that_nobody_had_seen_get_intervals_as_wide_as_they_err() -> None:
     assert np.mean((0.3 * fresh >= lower) & (0.3 * fresh <= higher)) == pytest.approx(0.8, abs=0.07)
 
 
+def test_a_few_large_sources_do_not_stand_for_strangers() -> None:
+    """Four sources of 20 rows err by 10 %, 20 of two by 30 %: a stranger is one of 24 sources, not of 120 rows."""
+    rows = [20] * 4 + [2] * 20
+    sources, scale = np.repeat(np.arange(24), rows), np.repeat([0.1] * 4 + [0.3] * 20, rows)
+    shares = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        residuals, strangers = scale * rng.normal(size=120), 0.3 * rng.normal(size=4000)
+        by_rows = calibrated(residuals, sources, lambda _: np.zeros(120))
+        by_sources = calibrated(residuals, sources, lambda _: np.zeros(120), None, np.ones(120, bool), True)
+        assert by_rows is not None and by_sources is not None
+        assert 0.75 <= by_rows.coverage <= by_sources.coverage < 0.9
+        shares.append([_held(residuals, sources, by, strangers) for by in (by_rows, by_sources)])
+    few, most = np.mean(shares, axis=0)
+    assert most > few + 0.08 and most > 0.55
+
+
 def test_one_source_says_nothing_of_others() -> None:
     assert calibrated(np.zeros(20), np.zeros(20, np.int64), lambda _: np.zeros(20)) is None

@@ -80,7 +80,12 @@ class Part:
 
 def scored(mapped: MappedServing, scenario: ServingScenario | None = None) -> tuple[Part, ...]:
     """The figures of a row, or of a variant of its scenario; raises Refused where nothing can be compared."""
-    parts = score(mapped, run_mapped(mapped, scenario))
+    return compared(mapped, run_mapped(mapped, scenario))
+
+
+def compared(mapped: MappedServing, run: ServingRun) -> tuple[Part, ...]:
+    """The figures of a row beside those of its run; raises Refused where nothing can be compared."""
+    parts = score(mapped, run)
     if not all(isfinite(part.predicted) and part.predicted > 0 and isfinite(part.error * 2) for part in parts):
         raise Refused("a figure that cannot be compared")
     return parts

@@ -31,14 +31,19 @@ def stated(own: Like) -> Circumstances:
     """What a run is, in the form in which its ground tells it."""
     known = own.conditions._asdict()
     return Circumstances(
-        **known, vendor=own.vendor, year=own.year, devices=own.extent.devices, features=own.extent.features
+        **known,
+        vendor=own.vendor,
+        year=own.year,
+        devices=own.extent.devices,
+        features=own.extent.features,
+        load=own.load,
     )
 
 
 def of(known: Circumstances) -> Like:
     """What a run is, from the form in which its ground tells it."""
     own = Conditions(*(getattr(known, name) for name in Conditions._fields))
-    return Like(own, Extent(known.devices, known.features), known.vendor, known.year)
+    return Like(own, Extent(known.devices, known.features), known.vendor, known.year, load=known.load)
 
 
 def confidence(one: Circumstances | None, other: Circumstances | None, ratio: float) -> float | None:

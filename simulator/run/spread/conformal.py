@@ -24,7 +24,7 @@ REACHES = (0.15, 0.25, 0.4, 0.6, 1.0)
 BASES = tuple(float(x) for x in np.arange(0.05, 2.55, 0.05))
 SLOPES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 TOLERATED = 0.05
-"""How much less than `LEVEL` a widening may hold while another one holds more."""
+"""How much less or more than `LEVEL` a widening may hold while another one is nearer."""
 FAR = 1.0
 """Distance of the nearest row from which on intervals grow no more: what is farther errs no more."""
 UNSEEN = 0.5
@@ -114,7 +114,7 @@ def calibrated(
         left_out = list(_left_out(residuals, sources, alike, far, reach, unseen != asked))
         if not left_out:
             return None
-        for score, by in _scored(left_out, reach):
+        for score, by in _scored(left_out, reach, by_rows=not asked):
             if best is None or score < best[0]:
                 best = score, by
     return best[1] if best else None
@@ -140,19 +140,24 @@ def _left_out(
 
 
 def _scored(
-    left_out: list[tuple[Quantiles, float, float]], reach: float
+    left_out: list[tuple[Quantiles, float, float]], reach: float, by_rows: bool
 ) -> Iterator[tuple[tuple[float, float], Widening]]:
-    """(score, widening) for each that is tried: by what it holds too little, then by the mean width, more where
-    coverage is not as asked anywhere."""
+    """(score, widening) for each that is tried: by what it holds too little, or of all rows too much, then by the mean
+    width, more where coverage is not as asked anywhere.
+
+    Rows of one source err alike, and a run that nobody has seen is of another one: too little is held where it counts
+    by the root of the rows of each source, as quantiles do, or else `by_rows`.
+    """
     low, middle, high, far = np.array([q for q, _, _ in left_out]).T
     residual, weight = np.array([(e, w) for _, e, w in left_out]).T
     halves = far <= np.median(far), far > np.median(far)
+    by = np.ones_like(weight) if by_rows else weight
     for base, slope in product(BASES, SLOPES):
         times = base + slope * np.minimum(far, FAR)
         held = (residual >= middle - times * (middle - low)) & (residual <= middle + times * (high - middle))
         plain, fair = float(held.mean()), float(np.average(held, weights=weight))
-        apart = sum(abs(float(held[half].mean()) - LEVEL) for half in halves if half.any())
+        apart = sum(abs(float(np.average(held[half], weights=by[half])) - LEVEL) for half in halves if half.any())
         off = abs(plain - LEVEL) + abs(fair - LEVEL) + apart / 2
         width = float(np.average(times * (high - low), weights=weight))
-        short = max(0.0, LEVEL - TOLERATED - plain)
-        yield (short, width * (1 + 10 * off)), Widening(reach, round(base, 2), slope, round(plain, 3))
+        missed = max(0.0, LEVEL - TOLERATED - (plain if by_rows else fair)) + max(0.0, plain - LEVEL - TOLERATED)
+        yield (missed, width * (1 + 10 * off)), Widening(reach, round(base, 2), slope, round(plain, 3))

@@ -6,6 +6,7 @@ were lowered after residuals were looked at: errors hardly grow with the number 
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,8 +15,10 @@ from simulator.run.extent import Extent, extent
 from simulator.run.ground import Conditions, conditions
 from simulator.run.spread.conformal import Floats
 from simulator.specs.hardware import Cluster
+from simulator.specs.scenario import serves
 
 if TYPE_CHECKING:
+    from simulator.specs.requests import Requests
     from simulator.specs.scenario import OneScenario
 
 DEVICE, VENDOR = 1.0, 0.5
@@ -28,6 +31,10 @@ FEATURES = 2
 """Features of layout from which on more of them count no more."""
 DOUBLING = 0.03
 """Distance of each doubling of devices."""
+LOAD = 0.5
+"""Distance of requests that come in another way."""
+BURST_S = 1.0
+"""Seconds within which all requests come that come at once."""
 ENGINES = {
     "NVIDIA's": "Megatron-Core",
     "Megatron-LM": "Megatron-Core",
@@ -50,8 +57,17 @@ class Like(NamedTuple):
     """Of its first availability."""
     unseen: bool = True
     """Whether this project was made without it, as every run of a user and every row that was found afterwards."""
+    load: str = ""
+    """How requests come, in words; empty in training."""
 
 
+ALONE, AT_ONCE, IN_A_LOOP, AT_A_RATE = (
+    "one request at a time",
+    "all requests at once",
+    "clients that wait for answers",
+    "requests that come at a rate",
+)
+"""Ways in which requests come."""
 WORDS = {"dense": "dense models", "experts": "mixtures of experts", "encoder": "models with an encoder"}
 """Kinds of models as a page names them."""
 
@@ -71,7 +87,22 @@ class Alike(NamedTuple):
 def like(scenario: "OneScenario", cluster: Cluster | None = None) -> Like:
     """What a scenario is, on another cluster where one is given."""
     device = (cluster or scenario.cluster).node.accelerator
-    return Like(conditions(scenario, cluster), extent(scenario, cluster), device.vendor, device.year)
+    load = load_of(scenario.requests) if serves(scenario) else ""
+    return Like(conditions(scenario, cluster), extent(scenario, cluster), device.vendor, device.year, load=load)
+
+
+def load_of(requests: "Requests") -> str:
+    """How requests come, which decides what their times consist of: of work, or of waiting."""
+    arrivals = requests.arrivals
+    loop, trace = arrivals.closed_loop, requests.trace is not None and not arrivals.given
+    if requests.count == 1 or (loop is not None and loop.clients == 1):
+        return ALONE
+    if arrivals.at_once or not (arrivals.given or trace):
+        return AT_ONCE
+    if loop is None:
+        rate = arrivals.poisson or arrivals.constant or (arrivals.gamma.rate if arrivals.gamma else 0.0)
+        return AT_ONCE if rate * BURST_S > (requests.count or inf) else AT_A_RATE
+    return IN_A_LOOP if loop.rate or requests.count is None or loop.clients < requests.count else AT_ONCE
 
 
 def distances(own: Like, rows: Sequence[Alike]) -> Floats:
@@ -81,8 +112,9 @@ def distances(own: Like, rows: Sequence[Alike]) -> Floats:
 
 
 def alike(own: Like, rows: Sequence[Alike]) -> int:
-    """Rows on the same device with the same software, formats and kind of model."""
-    return sum(len(r.residuals) for r in rows if r.like.conditions[:5] == own.conditions[:5])
+    """Rows on the same device with the same software, formats, kind of model and way in which requests come."""
+    same = (r for r in rows if r.like.conditions[:5] == own.conditions[:5] and r.like.load == own.load)
+    return sum(len(r.residuals) for r in same)
 
 
 def apart(own: Like, other: Like) -> float:
@@ -96,6 +128,7 @@ def apart(own: Like, other: Like) -> float:
         + MODEL * (one.model != two.model)
         + NETWORK * (one.network != two.network)
         + FEATURE * min(len(features), FEATURES)
+        + LOAD * (own.load != other.load)
     )
 
 
@@ -107,6 +140,7 @@ def differing(own: Like, other: Like) -> list[str]:
         "other software": one.stack != two.stack,
         "other number formats": one.format != two.format,
         WORDS.get(two.model, two.model): one.model != two.model,
+        other.load: own.load != other.load,
         "another collective library": one.network != two.network,
         "another layout": set(own.extent.features) != set(other.extent.features),
     }

@@ -88,11 +88,16 @@ def spreads(own: Like, but: str = "") -> Mapping[str, Spread]:
     return {about: spread for about, spread in found.items() if spread is not None}
 
 
-def expected(own: Like, about: str, value: float, but: str, rate: bool) -> tuple[float, float] | None:
-    """The interval of a simulated value of a row, from rows of all sources but its own; `rate` where more is faster."""
+def spread_of(own: Like, about: str, but: str = "") -> Spread | None:
+    """The spread of one figure of a run, from rows of all sources but one."""
     known = shipped().get((own.conditions.kind, about))
-    spread = known.spread(own._replace(unseen=not known.knows(but)), but) if known else None
-    return None if spread is None else spread.around(value, rate)
+    return known.spread(own, but) if known else None
+
+
+def spread_of_row(own: Like, about: str, source: str) -> Spread | None:
+    """The spread of one figure of a published row, from rows of all sources but its own."""
+    known = shipped().get((own.conditions.kind, about))
+    return known.spread(own._replace(unseen=not known.knows(source)), source) if known else None
 
 
 @cache
@@ -108,7 +113,12 @@ def read(document: Mapping[str, Any]) -> dict[tuple[str, str], Residuals]:
         known = Conditions(*(entry[name] for name in Conditions._fields))
         doublings, residuals = np.array(entry["residuals"], float).T
         seen = Like(
-            known, Extent(0, tuple(entry["features"])), entry["vendor"], entry["year"], entry.get("found", False)
+            known,
+            Extent(0, tuple(entry["features"])),
+            entry["vendor"],
+            entry["year"],
+            entry.get("found", False),
+            entry.get("load", ""),
         )
         rows.setdefault((known.kind, entry["about"]), []).append(Alike(seen, entry["source"], doublings, residuals))
     return {key: Residuals(some, *_widenings(document["widening"], *key)) for key, some in rows.items()}
@@ -127,13 +137,15 @@ def written(outcomes: Iterable[tuple[Like, str, str, float]]) -> list[dict[str, 
     """
     together: dict[tuple[Any, ...], list[list[float]]] = {}
     for own, source, about, ratio in outcomes:
-        key = (about, source, own.vendor, own.year, tuple(sorted(own.extent.features)), own.conditions, own.unseen)
+        features = tuple(sorted(own.extent.features))
+        key = (about, source, own.vendor, own.year, features, own.conditions, own.load, own.unseen)
         pair = [round(float(np.log2(max(own.extent.devices, 1))), 2), round(float(np.log(ratio)), 4)]
         together.setdefault(key, []).append(pair)
     return [
         {"about": about, "source": source, "vendor": vendor, "year": year, "features": list(features)}
         | known._asdict()
+        | ({"load": load} if load else {})
         | ({"found": True} if found else {})
         | {"residuals": sorted(pairs)}
-        for (about, source, vendor, year, features, known, found), pairs in sorted(together.items())
+        for (about, source, vendor, year, features, known, load, found), pairs in sorted(together.items())
     ]

@@ -68,8 +68,8 @@ def run(task: Task) -> Outcome:
 
 
 def _simulate(scenario: ServingScenario) -> Result:
-    """The Result of a scenario but its links, of which frontiers say nothing."""
-    return serve(scenario, links=False)
+    """The Result of a scenario but its links and what queues make of intervals, of which frontiers say nothing."""
+    return serve(scenario, links=False, intervals=False)
 
 
 def _outcome(found: Probe) -> Outcome:

@@ -1,8 +1,8 @@
 """Serving rows simulated and scored: every error is one of time, whichever metric the row publishes."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from simulator.errors import SimulatorError
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
@@ -10,10 +10,12 @@ from simulator.interop.rows.serving import CLOSED_LOOP, MappedServing, ServingRo
 from simulator.interop.rows.suspicious import MARK, contradicted_lines
 from simulator.results import spread
 from simulator.run.ground import Conditions
-from simulator.run.measured.scores import Part, scored
+from simulator.run.measured.scores import Part, compared, run_mapped
 from simulator.run.measured.serving import map_serving_row
+from simulator.run.serve import again
 from simulator.run.spread.near import Like, like
-from simulator.run.spread.residuals import expected
+from simulator.run.spread.residuals import spread_of_row
+from simulator.run.spread.saturation import Strain, strained, strains
 from simulator.specs.scenario import ServingScenario
 
 MEASURED = re.compile(r"(A100|H100|H200) SXM")
@@ -36,6 +38,8 @@ class ServingOutcome:
     assumed: tuple[str, ...] = ()
     like: Like | None = None
     """What its scenario is, for what is said of runs like it; None where nothing was simulated."""
+    strains: Mapping[str, Strain] = field(default_factory=dict)
+    """What its queue makes of an error of speed, by what spreads are about."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
     memory_error: None = None
@@ -88,9 +92,13 @@ class ServingOutcome:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Between which values `measured` is expected; None where its error is a mean over several figures."""
+        """Between which values `measured` is expected; of the mean of several where its error is one."""
         scored = [part for part in self.parts if part.error == self.error]
-        ends = self.interval_of(scored[0]) if scored else None
+        if not scored:
+            all_ends = [ends for part in self.parts if (ends := self.interval_of(part))]
+            low, high = (sum(ends[side] for ends in all_ends) / max(len(all_ends), 1) for side in (0, 1))
+            return (low, high) if all_ends and len(all_ends) == len(self.parts) else None
+        ends = self.interval_of(scored[0])
         if ends is None or self.predicted is None:
             return None
         scale = self.predicted / scored[0].predicted
@@ -100,7 +108,9 @@ class ServingOutcome:
         """Between which values a figure of the row is expected from rows of other sources."""
         if self.like is None or self.row is None:
             return None
-        return expected(self.like, _about(self.row.kind, part.metric), part.predicted, self.row.source, part.rate)
+        about = _about(self.row.kind, part.metric)
+        known = spread_of_row(self.like, about, self.row.source)
+        return None if known is None else strained(known, self.strains.get(about)).around(part.predicted, part.rate)
 
     @property
     def errors_about(self) -> dict[str, float]:
@@ -176,7 +186,8 @@ def validate_serving_row(row: ServingRow) -> ServingOutcome:
 
 def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = None) -> ServingOutcome:
     """Simulate a row, or a variant of its scenario; raises Refused where nothing can be compared."""
-    parts, known = scored(mapped, scenario), scenario or mapped.scenario
+    run, known = run_mapped(mapped, scenario), scenario or mapped.scenario
+    parts, source = compared(mapped, run), mapped.row.source
     return ServingOutcome(
         mapped.row.id,
         mapped.row,
@@ -184,4 +195,5 @@ def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = No
         mapped.stack,
         assumed=mapped.assumed,
         like=like(known),
+        strains=strains(run, again, lambda own, about: spread_of_row(own, about, source)),
     )

@@ -16,7 +16,7 @@ from simulator.results import spread
 from simulator.run.ground import Conditions
 from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
 from simulator.run.spread.near import Like, like
-from simulator.run.spread.residuals import expected
+from simulator.run.spread.residuals import spread_of_row
 from simulator.specs.scenario import Scenario
 
 SIXTEEN = ("fp16", "bf16")
@@ -94,7 +94,8 @@ class Outcome:
         """Between which values the published figure is expected from rows of other sources."""
         if self.like is None or self.predicted is None or self.row is None:
             return None
-        return expected(self.like, spread.STEP, self.predicted, self.row.source, self.row.primary_metric != "step_s")
+        known = spread_of_row(self.like, spread.STEP, self.row.source)
+        return None if known is None else known.around(self.predicted, self.row.primary_metric != "step_s")
 
     @property
     def errors_about(self) -> dict[str, float]:

@@ -288,6 +288,13 @@ def test_a_closed_loop_scores_the_time_per_token_and_lists_all_three() -> None:
     assert outcome(kind="online_serving", concurrency=4, metrics=CLOSED["metrics"]).errors == {}
 
 
+def test_an_error_over_several_figures_has_an_interval_of_their_mean() -> None:
+    found = outcome(kind="online_serving", request_rate_per_s=1.0, metrics=CLOSED["metrics"])
+    assert len(found.parts) == 2 and found.interval is not None
+    ends = [found.interval_of(part) for part in found.parts]
+    assert found.interval == tuple(sum(one[side] for one in ends if one) / 2 for side in (0, 1))
+
+
 def test_every_name_stands_for_a_profile() -> None:
     words = vocabulary().serving
     for name in words.clusters.values():
