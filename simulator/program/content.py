@@ -71,11 +71,11 @@ class Content:
     def bound(self, ticks: Ints) -> list[Ints]:
         """Kernels that last `ticks` (k,) in all, by what bounds them: fixed costs, multiprocessors, memory.
 
-        Cumulated sums are rounded, so that the parts add up.
+        Cumulated sums are rounded, so that the parts add up; those of more ticks than a float tells apart end there.
         """
         fixed = min(self.latency, self.kernels - min(self.memory, self.kernels))
         ends = np.cumsum(np.array([fixed, self.kernels - self.memory - fixed, self.memory], np.int64))
-        scaled = np.rint(ends[:2, None] * (ticks / max(self.kernels, 1))).astype(np.int64)
+        scaled = np.minimum(np.rint(ends[:2, None] * (ticks / max(self.kernels, 1))).astype(np.int64), ticks)
         return [scaled[0], scaled[1] - scaled[0], ticks - scaled[1]]
 
     @property

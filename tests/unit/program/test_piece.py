@@ -216,3 +216,10 @@ def test_paces_of_many_devices_at_once() -> None:
     paces = np.array([0.5, 1.0, 1.5])
     assert built.build().lasts(paces).tolist() == [90, 120, 170]
     assert [built.build().at(pace).content.total for pace in paces.tolist()] == [90, 120, 170]
+
+
+def test_parts_of_kernels_of_hours_are_none_below_nothing() -> None:
+    """Ticks beyond those that a float tells apart were rounded up, and what the rest was bound by lasted -1 of them."""
+    for ticks in range(2**54 + 1, 2**54 + 999, 2):
+        parts = Content(compute=ticks, latency=ticks).bound(np.array([ticks]))
+        assert min(int(part[0]) for part in parts) >= 0 and sum(int(part[0]) for part in parts) == ticks
