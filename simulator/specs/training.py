@@ -474,8 +474,14 @@ class Stack(Spec):
     kernels of cuDNN are not known (Transformer Engine takes FlashAttention on devices before Hopper)."""
     fused_elementwise: bool = True
     """Whether bias, activation, dropout and residual are fused into few kernels."""
-    fused_norm_and_loss: bool = True
-    """Whether normalisation and cross entropy are single kernels."""
+    fused_norms: bool = True
+    """Whether normalisation is a single kernel. Where neither this nor `fused_elementwise` holds, norms, positions and
+    residuals run as model code states them, a kernel an operation."""
+    fused_loss: bool = True
+    """Whether cross entropy is a single kernel."""
+    foreach_optimizer: bool = False
+    """Whether Adam runs an operation at a time over all tensors, after a pass that scales gradients (PyTorch's default,
+    `foreach`), not all of it in one kernel."""
     fused_accumulation: bool = True
     """Whether the product of a weight gradient adds to the running sum itself."""
     dropout: bool = False
@@ -569,6 +575,9 @@ class Stack(Spec):
     product_overhead: Figure[Seconds] | None = None
     """Host time of each product after the first that one call launches, those of a device's experts; None: as long as
     a call."""
+    module_overhead: Figure[Seconds] | None = None
+    """Host time around a pass of a module that gathers its own parameters under ZeRO-3, before it and after: finding
+    them, sending for the next, giving them back."""
     compute_efficiency: Figure[PositiveFraction]
     """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
     attention_efficiency: Figure[PositiveFraction] | None = None

@@ -149,6 +149,7 @@ def build_job(scenario: Scenario) -> Job:
         cp_kind=_cp_kind(resolver, model, mesh, attention),
         by_heads=_by_heads(resolver, model, mesh, scenario.cluster.node.devices),
         zero=zero,
+        hooked=stack.module_overhead is not None and _or(training.parallel.zero, stack.zero) == 3,
         replicas=tuple(
             _met(one, workers, schedule.copies, zero) for one in _replicas(parallel, model, mesh, experts, zero)
         ),
@@ -348,6 +349,10 @@ def named_schedule(name: str, pipeline: Pipeline) -> Schedule:
 
 
 def _switch(given: bool | None, default: bool) -> bool:
+    return default if given is None else given
+
+
+def _or(given: int | None, default: int) -> int:
     return default if given is None else given
 
 

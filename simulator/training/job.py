@@ -109,6 +109,8 @@ class Job:
     by_heads: int
     """Neighbouring context-parallel ranks that share heads where others pass keys around."""
     zero: int
+    hooked: bool
+    """Whether every module looks for its parameters before it runs, those of one device's as well."""
     replicas: tuple[Replicas, ...]
     """Ranks that hold copies of parameters: those of all but the experts first, then those of experts on a mesh of
     their own."""

@@ -47,9 +47,10 @@ from simulator.specs.model import LayerKind
 from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.context.shards import moved
-from simulator.training.copies import in_rank_order, unit_copies
 from simulator.training.experts.masks import masked
 from simulator.training.experts.rows import fills, reordered, weighted_bias
+from simulator.training.frameworks.copies import in_rank_order, unit_copies
+from simulator.training.frameworks.eager import one_by_one
 from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
 from simulator.training.overlap.stepped import STEPS, TRACKED, pipelined, stepped
@@ -454,7 +455,6 @@ def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collect
 
 
 def _passes(job: Job, op: Op) -> Kernel:
-    """Elementwise kernels; unfused norms walk over their rows three times."""
     does = op.does
     if isinstance(does, Loss):
         return vocabulary.cross_entropy(job, does)
@@ -464,11 +464,11 @@ def _passes(job: Job, op: Op) -> Kernel:
     if not isinstance(does, Elementwise):
         raise TypeError(f"{op.name}: {type(does).__name__} is not evaluated for training")
     rows, element, traffic = local_rows(job, does.axis), does.element or job.element, does.forward
-    times = 3 if does.kind == NORM and not job.stack.fused_norm_and_loss else 1
+    if counted := one_by_one(job, does, rows):
+        return Kernel(op.name, counted)
     read = rows * (traffic.read * element + traffic.masks_read)
     written = rows * (traffic.written * element + traffic.masks_written)
-    once = does.kind == adapters.DROPOUT
-    return _stream(job, op.name, read * times, written * times, traffic.kernels * times, once)
+    return _stream(job, op.name, read, written, traffic.kernels, does.kind == adapters.DROPOUT)
 
 
 def _stream(job: Job, name: str, read: float, write: float, kernels: int = 1, once: bool = False) -> Kernel:

@@ -110,5 +110,5 @@ def cross_entropy(job: Job, loss: Loss) -> Kernel:
     """
     read, written = (1.0, 1.0) if loss.backward else (2.5, 1.5)
     size = float((4 if job.stack.fp32_logits else job.element) * job.tokens * loss.width)
-    factor, more = (1.0, float(job.vocabulary_sums > 0)) if job.stack.fused_norm_and_loss else (2.0, 0.0)
+    factor, more = (1.0, float(job.vocabulary_sums > 0)) if job.stack.fused_loss else (2.0, 0.0)
     return Kernel("loss", Stream((read * factor + more) * size, (written * factor + more) * size, kernels=3))

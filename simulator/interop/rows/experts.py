@@ -119,7 +119,10 @@ def dispatcher(row: "Row", assumed: list[str]) -> str | None:
     return None
 
 
-OVERLAPPED = re.compile(r"a2a overlap|overlap\w*[- ](of )?(moe|expert|a2a)|batch level overlap")
+_EXCHANGE = r"(a2a|all[- ]to[- ]alls?)"
+OVERLAPPED = re.compile(
+    rf"{_EXCHANGE} ((is|are) )?overlap|overlap\w*[- ](of )?(moe|expert|{_EXCHANGE})|batch level overlap"
+)
 """Words of benchmarks that send rows beside the passes of another microbatch."""
 
 

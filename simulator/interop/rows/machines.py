@@ -50,6 +50,16 @@ def named(intra_node: str | None) -> str | None:
     return next((name for words, name in NODES if words in (intra_node or "")), None)
 
 
+_RACK, _TRAYS = re.compile(r"NVL ?\d+ domain"), re.compile(r"NVL ?[24](?!\d)")
+
+
+def in_racks(intra_node: str | None, card: str) -> bool:
+    """Whether trays are joined to racks, nodes of the profile whatever a row has of devices in a node: where it says
+    so, and those of GB200 and GB300 unless it says that they stand alone (NVL2, NVL4)."""
+    said = intra_node or ""
+    return bool(_RACK.search(said)) or (card.startswith(("gb200", "gb300")) and not _TRAYS.search(said))
+
+
 def blocking(cluster: str, devices: int, assumed: list[str]) -> bool:
     """Whether the machine makes launches block in a run of this size."""
     if devices < BLOCKING.get(cluster, devices + 1):

@@ -149,10 +149,6 @@ class Draft:
     """What the row leaves open and how it was filled in."""
 
 
-RACK = re.compile(r"NVL\d+ domain")
-"""Words of `intra_node` that say that trays are joined to a rack: the profile's node, whatever `devices_per_node`."""
-
-
 def draft(row: Row) -> Draft:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
     check_training(row)
@@ -254,6 +250,8 @@ def _scenario(row: Row, submitted: dict[str, Any], assumed: list[str]) -> Scenar
     stack = _with_gradients(load_spec(Stack, name), name, names.numbers(row.precision).precision, assumed)
     if kernel := names.attention_kernel(row.attention, row.flags):
         stack = stack.model_copy(update={"attention_kernel": kernel})
+    if names.fused_layers(row.framework, row.flags):
+        stack = stack.model_copy(update={"fused_norms": True})
     if names.family(row.framework, row.shard).stands_in:  # type: ignore[union-attr]  # or its name were refused
         assumed.append(f"framework `{row.framework}` as {name}, the most like it")
     cluster, model = _cluster(row, assumed), _model(row, assumed)
@@ -276,7 +274,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     node = cluster.node
     if row.devices_per_node is None and row.devices > node.devices:
         assumed.append(f"{node.devices} devices a node")
-    rack = bool(RACK.search(row.intra_node or "")) and (row.devices_per_node or 0) < node.devices
+    rack = machines.in_racks(row.intra_node, _card(row)) and (row.devices_per_node or 0) < node.devices
     per_node = node.devices if rack else row.devices_per_node or node.devices
     if row.devices < per_node:
         per_node = row.devices
@@ -382,10 +380,11 @@ def _known_model(row: Row) -> Model | None:
 
 COMPILED = {
     "fsdp": "fsdp-compiled",
+    "fsdp-eager": "fsdp-compiled",
     "kempnerforge": "kempnerforge-compiled",
     "pytorch-ddp": "pytorch-ddp-compiled",
 }
-"""Stacks of eager PyTorch whose blocks are compiled, by the eager one."""
+"""Stacks of PyTorch whose blocks are compiled, by the eager one."""
 
 
 def stack_name(row: Row) -> str:
@@ -393,26 +392,30 @@ def stack_name(row: Row) -> str:
     known = names.family(row.framework, row.shard)
     if known is None:
         raise Refused(f"framework `{row.framework}`")
-    name = COMPILED.get(known.name, known.name) if names.compiled(row.flags) else known.name
+    name = COMPILED.get(known.name, known.name) if names.compiled(row.framework, row.flags) else known.name
+    before_hopper = _card(row).startswith(("a100", "a800", "v100"))
     if name in names.GENERATIONS:
-        return names.generation(name, f"{row.framework} {row.source}")
+        found = names.generation(name, f"{row.framework} {row.source}")
+        return names.BEFORE_HOPPER.get(found, found) if before_hopper else found
     if name == "megatron-deepspeed" and _is_later(row):
         return "megatron-deepspeed-2023"
     if name != "megatron-lm-2021":
         return name
     year = re.search(r"20[12]\d", row.source)
-    card, _ = accelerators.card(row.device, row.intra_node or "")
-    if not (card or "").startswith(("a100", "a800", "v100")):
+    if not before_hopper:
         return "megatron-core"  # what runs on later chips came after the cores were taken apart (2023)
     later = int(year.group()) > 2021 if year else bool(row.sequence_parallel) or row.recompute == "selective"
     later = later or bool(re.search(r"llama|baichuan|qwen|mistral", row.model.lower()))  # models of 2023 and after
     return "megatron-lm-2022" if later else name
 
 
+def _card(row: Row) -> str:
+    return accelerators.card(row.device, row.intra_node or "")[0] or ""
+
+
 def _is_later(row: Row) -> bool:
     """Whether a row of Megatron-DeepSpeed is of 2023 and after: FlashAttention, or a chip that came with it."""
-    card, _ = accelerators.card(row.device, row.intra_node or "")
-    older = (card or "").startswith(("a100", "a800", "v100", "mi250"))
+    older = _card(row).startswith(("a100", "a800", "v100", "mi250"))
     return not older or names.attention(row.attention, row.framework, row.flags) == "fused"
 
 

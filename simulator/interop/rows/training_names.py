@@ -116,9 +116,35 @@ _INPUTS = re.compile(
 )
 
 
+_KEPT = (
+    (r"(decoder )?layer inputs?|inputs of (decoder )?layers", ()),
+    (r"(query|key|value|qkv) proj", ("attention in",)),
+    (r"out proj", ("attention out", "summed")),
+    (r"context", ("attention",)),
+    (r"mlpwi( [01])?", ("mlp in",)),
+    (r"mlpwo", ("mlp out",)),
+)
+"""Results that MaxText's policy `custom` keeps, by the names of its settings."""
+_ON_HOST = re.compile(r"offloaded( to (the )?(host|cpu))?$")
+
+
+def _custom(text: str) -> tuple[str, ...] | None:
+    """What the policy `custom` keeps; None for other words, and for names that are not known."""
+    if not text.startswith("custom "):
+        return None
+    kept: tuple[str, ...] = ()
+    left = _ON_HOST.sub("", text.removeprefix("custom "))
+    for words, results in _KEPT:
+        left, found = re.subn(rf"(?<!\w)({words})(?!\w)", " ", left)
+        kept += results if found else ()
+    return None if re.sub(r"(?<!\w)(and|are|kept)(?!\w)", "", left).strip() else kept
+
+
 def inputs_elsewhere(words: str | None) -> bool:
     """Whether layers are computed again from inputs that wait on hosts (MaxText's `decoder_layer_input: offload`)."""
-    return bool(_INPUTS.fullmatch(plain(words or "").strip(" .")))
+    text = plain(words or "").strip(" .")
+    listed = bool(_ON_HOST.search(text)) and (text in POLICIES or _custom(text) is not None)
+    return listed or bool(_INPUTS.fullmatch(text))
 
 
 _ATTENTION = ("attention in", "attention out", "summed")
@@ -130,6 +156,7 @@ POLICIES = {
     "save dot with context except mlp": (*_ATTENTION, "attention"),
     "save qkv proj": ("attention in",),
     "save out proj": ("attention out", "summed"),
+    "qkv proj offloaded": ("attention in",),
 }
 """Results that MaxText's policies keep (AI-Hypercomputer/maxtext, `get_remat_policy`)."""
 
@@ -139,9 +166,10 @@ def recomputation(words: str | None) -> Recomputation:
     text = re.sub(r"^remat( policy)? (?=\S)", "", plain(re.sub(r"(\d) ?/ ?(\d)", r"\1 of \2", words or ""))).strip(" .")
     if not text or text in ("unknown", "not stated", "default"):
         return Recomputation(None)
-    if inputs_elsewhere(words):
+    if _INPUTS.fullmatch(text):
         return Recomputation("full")
-    if keeps := POLICIES.get(text.replace("_", " ")):
+    keeps = POLICIES.get(text) or _custom(text)
+    if keeps is not None:
         return Recomputation("full", keeps=keeps)
     if _OPERATORS.fullmatch(text):
         return Recomputation("full", keeps=KEPT_BY_OPERATOR)
@@ -442,6 +470,17 @@ def attention_kernel(*texts: str | None) -> str | None:
     return _meant(_KERNELS, texts)
 
 
+_FUSED_LAYERS = re.compile(
+    r"(?<!\w)(?<!no )(?<!without )(liger|unsloth|xtuner|fused (rms ?norms?|norms?|rope|rotary|layer ?norms?))(?!\w)"
+)
+
+
+def fused_layers(*texts: str | None) -> bool:
+    """Whether norms and positions of model code give way to kernels of their own, by the words of a row: XTuner
+    (InternLM/xtuner, xtuner/model/modules/dispatch), Liger and Unsloth put theirs in."""
+    return any(_FUSED_LAYERS.search(plain(text or "")) for text in texts)
+
+
 _CHECKPOINTED = re.compile(r"(?<!\w)(metaseq|fairseq)(?!\w)")
 
 
@@ -488,9 +527,13 @@ def counts_half_square(words: str | None, framework: str | None, experts: bool) 
 
 GENERATIONS = {"megatron-core": ("megatron-core-0.8",), "nemo": ("nemo-2023", "nemo-2024")}
 """Stacks of earlier releases, by the stack of the family."""
+BEFORE_HOPPER = {"nemo-2023": "megatron-lm-2022", "megatron-core-0.8": "megatron-core"}
+"""Stacks of rows on earlier chips, by what their release has on Hopper. Transformer Engine came with Hopper: NeMo of
+2022 and 2023 ran Megatron-LM's own layers; kernels of Hopper's first years are slow, those of Ampere were settled."""
 _RELEASES = (
     (re.compile(r"mlperf training v?(\d+\.\d+)"), (("3.1", 0),)),
     (re.compile(r"nemo v?(2\d\.\d\d)"), (("23.12", 0), ("24.07", 1))),
+    (re.compile(r"nemo (20\d\d)"), (("2023", 0),)),
     (re.compile(r"(?<!\w)core r?v?(0\.\d+)"), (("0.8", 0),)),
 )
 """Releases as rows say them (MLPerf Training, containers of NeMo, Megatron-Core), with the last one of each earlier

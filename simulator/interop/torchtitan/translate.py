@@ -49,13 +49,13 @@ CONTEXT = {"allgather": "all-gather", "alltoall": "zigzag"}
 """Kinds of context parallelism by `context_parallel_rotate_method`; `alltoall` passes keys on rank by rank."""
 RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
 LEFT_OUT = {
-    "training.compile": "how kernels are fused is the stack's",
-    "compile.enable": "how kernels are fused is the stack's",
     "training.enable_cpu_offload": "see training.offload; parameters and optimizer stay on the device",
     "parallelism.fsdp_reshard_after_forward": "the default is taken",
     "parallelism.disable_loss_parallel": "the output head is cut over tensor-parallel ranks",
 }
 """Keys with an effect that a scenario cannot say."""
+COMPILE = ("compile.enable", "training.compile")
+"""Keys by which blocks are compiled, older ones last."""
 _SECTION = re.compile(r"\s*\[([\w.\s\"']+)\]")
 _KEY = re.compile(r"\s*([\w-]+)\s*=")
 
@@ -81,7 +81,8 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     cp = settings.whole(*_degree("context"), default=1)
     dp = _place(settings, machine, tp, pp, cp)
     layers = _model(settings)
-    draft.assume("stack", "fsdp", "PyTorch FSDP is the nearest; `clustersim profiles stacks` lists others")
+    stack = "fsdp-compiled" if settings.get(*COMPILE) is True else "fsdp-eager"
+    draft.assume("stack", stack, "PyTorch FSDP2, compiled where the job is; `clustersim profiles stacks` lists others")
     _batch(settings, pp, dp)
     _layout(settings, tp, pp, dp, cp)
     _experts(settings, layers, tp, cp, dp)

@@ -46,11 +46,36 @@ class Elementwise(UpdateRule):
     def pass_over(self, job: Job, parameters: float) -> Kernel:
         """The kernels on so many parameters."""
         kept = self.kept(job)
+        if job.stack.foreach_optimizer and self.moments == 2:
+            return self._one_by_one(job, parameters)
         read = job.gradient_bytes + kept + (job.master or job.stored)
         written = kept + job.master + job.stored
         return Kernel("update", Stream(parameters * read, parameters * written, kernels=4))
 
+    def _one_by_one(self, job: Job, parameters: float) -> Kernel:
+        """Gradients scaled to their norm, then the operations of Adam, each over all tensors.
 
+        Decay of the weights, both moments, the root of the second, its correction, epsilon and the update, as in
+        `_multi_tensor_adam` (pytorch/pytorch, torch/optim/adam.py; torch/nn/utils/clip_grad.py).
+        """
+        weight, gradient, moment = job.master or job.stored, job.gradient_bytes, self.kept(job) / self.moments
+        read = 2 * weight + 3 * gradient + 8 * moment
+        written = 2 * weight + gradient + 6 * moment + (job.stored if job.master else 0.0)
+        return Kernel("update", Stream(parameters * read, parameters * written, kernels=4 * len(OPERATIONS)))
+
+
+OPERATIONS = (
+    "scale",
+    "decay",
+    "first moment",
+    "second moment",
+    "its square",
+    "root",
+    "correction",
+    "epsilon",
+    "update",
+)
+"""Operations of Adam over all tensors, one launch for some dozens of them."""
 ADAM = Elementwise(2)
 OPTIMIZERS.add("adam")(ADAM)
 OPTIMIZERS.add("adamw")(ADAM)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from simulator.cost import Stream
 from simulator.model.backward import EXPERT_EXCHANGES, backward
-from simulator.model.blocks.around import HEADS, NORM
+from simulator.model.blocks.around import ACTIVATION, HEADS, NORM
 from simulator.model.dropped import computed_again
-from simulator.model.ops import Elementwise, Op
+from simulator.model.ops import Elementwise, Linear, Op
 from simulator.specs.model import LayerKind
 from simulator.training import operators
 from simulator.training.job import Job
@@ -68,10 +68,33 @@ def rates(job: Job, kind: LayerKind, back: bool = False) -> Rates:
 
 def host_time(job: Job, kind: LayerKind, back: bool = False) -> float:
     """Seconds that the host takes to launch a pass through a layer."""
+    gathered = _gathering(job, kind)
     if kind.mlp in ("dense", "none") and not job.cuda_graphs and not job.lora:
-        return job.stack.layer_overhead.value
+        return job.stack.layer_overhead.value + gathered
     back = back and not job.lora
-    return rates(job, kind, back).of(launched(job, operators.layer_ops(job, kind), job.cuda_graphs, back))
+    launches = launched(job, operators.layer_ops(job, kind), job.cuda_graphs, back)
+    return rates(job, kind, back).of(launches) + gathered
+
+
+def _gathering(job: Job, kind: LayerKind) -> float:
+    """Seconds of the host around the modules of a layer, where each gathers its own parameters."""
+    each = job.stack.module_overhead
+    return each.value * modules(operators.layer_ops(job, kind)) if each is not None and job.hooked else 0.0
+
+
+def modules(ops: Sequence[Op]) -> int:
+    """Modules of PyTorch that the code of a layer is made of: the layer, attention, MLP, norms, activations and every
+    product by itself, queries, keys and values, gates and rows; each expert is an MLP of its own."""
+    found = 3
+    for op, after in zip(ops, [*ops[1:], None], strict=True):
+        does, follows = op.does, getattr(after and after.does, "kind", None)
+        if isinstance(does, Linear):
+            gated = follows == ACTIVATION and after.does.forward.read > after.does.forward.written  # type: ignore[union-attr]
+            found += does.matrices * (3 if op.name == "attention in" else 2 if gated else 1)
+            found += does.matrices * (2 if does.matrices > 1 else 1) if follows == ACTIVATION else 0
+        elif isinstance(does, Elementwise):
+            found += {NORM: 1, HEADS: 2}.get(does.kind, 0)
+    return found
 
 
 def waits_for_counts(job: Job, kind: LayerKind) -> bool:

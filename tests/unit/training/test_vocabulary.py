@@ -88,7 +88,7 @@ def test_what_makers_see(name: str, early: int) -> None:
 )
 def test_no_kernel_fuses_a_loss_whose_rows_lie_on_several_ranks(name: str, fused: bool, more: int) -> None:
     """Exponentials are scaled by the sums of the rank's part and, when those of all are known, once more."""
-    asked = scenario(name, software=jobs.stack(fused_norm_and_loss=fused))
+    asked = scenario(name, software=jobs.stack(fused_loss=fused))
     asked_job, factor = arranged_job(asked), 1 if fused else 2
     size = 4.0 * 1024 * 64_000
     for loss, read, written in ((Loss(64_000), 2.5, 1.5), (Loss(64_000, backward=True), 1.0, 1.0)):

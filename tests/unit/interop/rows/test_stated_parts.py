@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from simulator.interop.rows import training_names as names
-from simulator.interop.rows.jsonl import read_row
+from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.training import Row
 from simulator.run.measured.training import Mapped, map_row
 
@@ -71,7 +71,7 @@ def test_a_row_cuts_sequences_as_it_says() -> None:
         ("SDPA with cuDNN", "cudnn"),
         ("flash attention 2", "fa2"),
         ("FlashAttention-3", "fa3"),
-        ("no FlashAttention-2", "fa1"),
+        ("no FlashAttention-2", "fa2"),  # eager torchtitan's own: what PyTorch dispatches to since 2.2
     ],
 )
 def test_the_kernel_of_attention_is_the_one_that_is_named(words: str, kernel: str) -> None:
@@ -129,3 +129,59 @@ def test_a_dense_model_that_is_known_has_its_norms_of_heads() -> None:
 )
 def test_recipes_of_torchao(words: str, precision: str) -> None:
     assert names.numbers(words).precision == precision
+
+
+@pytest.mark.parametrize(
+    ("words", "overlaps"),
+    [
+        ("expert all-to-all overlapped; HybridEP dispatcher", True),
+        ("all-to-all overlapped", True),
+        ("1f1b A2A overlap", True),
+        ("overlapped all-to-all", True),
+        ("expert all-to-all not overlapped", False),
+        ("overlap-grad-reduce, overlap-param-gather", False),
+    ],
+)
+def test_exchanges_overlap_where_words_say_so(words: str, overlaps: bool) -> None:
+    assert mapped(**EXPERTS, flags=words).scenario.training.overlap_experts is overlaps
+
+
+@pytest.mark.parametrize(
+    ("words", "keeps", "waits"),
+    [
+        (
+            "custom: decoder_layer_input, query_proj, key_proj, value_proj, out_proj offloaded",
+            ("attention in", "attention out", "summed"),
+            True,
+        ),
+        ("custom: inputs of layers offloaded to the host", (), True),
+        ("qkv_proj_offloaded", ("attention in",), True),
+        ("save_qkv_proj", ("attention in",), False),
+    ],
+)
+def test_results_that_maxtext_keeps_and_where(words: str, keeps: tuple[str, ...], waits: bool) -> None:
+    found = names.recomputation(words)
+    assert (found.what, found.keeps, names.inputs_elsewhere(words)) == ("full", keeps, waits)
+
+
+def test_a_custom_policy_of_unknown_names_is_refused() -> None:
+    with pytest.raises(Refused, match="something_else"):
+        names.recomputation("custom: query_proj, something_else")
+
+
+def test_kernels_of_their_own_take_the_place_of_norms_in_model_code() -> None:
+    assert not mapped().scenario.stack.fused_norms
+    assert mapped(flags="Liger kernels").scenario.stack.fused_norms
+    assert mapped(framework="Hugging Face Transformers, DeepSpeed (XTuner)").scenario.stack.fused_norms
+    assert not mapped(flags="no fused RMSNorm").scenario.stack.fused_norms
+
+
+def test_loss_and_model_are_compiled_where_the_framework_says_so() -> None:
+    assert mapped(framework="torchtitan (FSDP2, torch.compile of model and loss)").stack == "fsdp-compiled"
+
+
+def test_trays_of_grace_blackwell_are_racks_unless_they_stand_alone() -> None:
+    tray: dict[str, Any] = {"device": "GB300", "devices": 64, "devices_per_node": 4, "global_batch": 64}
+    assert mapped(**tray, intra_node="NVLink").scenario.cluster.node.devices == 64
+    assert mapped(**tray, intra_node="NVLink, NVL4").scenario.cluster.node.devices == 4
+    assert mapped(**tray, intra_node="NVLink5 1800 GB/s, NVL72 domain").scenario.cluster.node.devices == 64

@@ -350,7 +350,11 @@ def test_words_of_recomputation(words: str, what: str, layers: int | None, share
     [
         ("NeMo 24.05", "nemo"),
         ("NVIDIA NeMo Framework", "nemo"),
-        ("torchtitan", "fsdp"),
+        ("torchtitan", "fsdp-eager"),
+        ("PyTorch FSDP (fms-fsdp)", "fsdp-eager"),
+        ("PyTorch FSDP2", "fsdp-eager"),
+        ("PyTorch FSDP (lit-gpt)", "fsdp"),
+        ("LitGPT", "fsdp-eager"),
         ("NeMo AutoModel (PyTorch FSDP2 + TE + DeepEP)", "fsdp2"),
         ("MosaicML LLM Foundry", "fsdp"),
         ("Megatron-LM + FlashAttention-2", "megatron-lm-2021"),
@@ -540,13 +544,20 @@ def test_megatron_deepspeed_by_what_a_row_runs() -> None:
 def test_compiled_blocks_have_a_stack_of_their_own() -> None:
     flat: dict[str, Any] = {"tp": 1, "pp": 1, "shard": "FSDP2", "framework": "torchtitan", "sequence_parallel": None}
     assert mapped(**flat, flags="torch.compile; selective AC").stack == "fsdp-compiled"
-    assert mapped(**flat, flags="no torch.compile").stack == mapped(**flat).stack == "fsdp"
+    assert mapped(**flat, flags="no torch.compile").stack == mapped(**flat).stack == "fsdp-eager"
     forge = mapped(**(flat | {"framework": "KempnerForge", "tp": 2}), flags="torch.compile")
     assert (forge.stack, forge.job.cut.gathers_each, forge.job.cut.whole_logits) == (
         "kempnerforge-compiled",
         True,
         True,
     )
+
+
+def test_nemo_of_2022_and_2023_has_the_kernels_of_its_years() -> None:
+    named = {"framework": "NeMo 2022-23 (Megatron)", "flags": None, "shard": None}
+    assert mapped(**named, device="A100-80GB").stack == "megatron-lm-2022"
+    assert mapped(**named, device="H100-80GB").stack == "nemo-2023"
+    assert mapped(framework="NeMo 24.12", device="A100-80GB", flags=None, shard=None).stack == "nemo"
 
 
 def test_llama_does_not_run_the_megatron_of_2021() -> None:

@@ -59,7 +59,7 @@ def drafted(**keys: Any) -> Draft:
 @pytest.mark.parametrize(
     ("device", "per_node", "network", "name"),
     [
-        ("GB300", 4, "NVL72", "NVIDIA GB300"),
+        ("GB300", 4, "NVL4", "NVIDIA GB300"),
         ("MI325X", 8, "xGMI", "AMD Instinct MI325X"),
         ("MI355X", 8, "Infinity Fabric", "AMD Instinct MI355X"),
         ("Ascend-910B", 8, "HCCS", "Huawei Ascend 910B"),

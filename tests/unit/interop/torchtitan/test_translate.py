@@ -273,7 +273,7 @@ def test_keys_can_be_set_and_ignored_ones_are_listed(tmp_path: Path) -> None:
     text = import_file(
         str(tmp_path / "job.toml"), Machine("dgx-h100"), None, {"parallelism.context_parallel_degree": "1"}
     )
-    assert "training.compile: how kernels are fused" in text
+    assert made["stack"] == "fsdp-compiled" and imported(JOB, tmp_path)["stack"] == "fsdp-eager"
     assert "optimizer.lr" in text
 
 

@@ -1,0 +1,1 @@
+"""What frameworks run beside products and collectives: copies, and elementwise operations one by one."""
