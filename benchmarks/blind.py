@@ -5,7 +5,8 @@
 `workloads/measurements/blind-*.jsonl` hold the rows of the first test, `blind2-*.jsonl` and `blind3-*.jsonl` those of
 the next (the third has serving alone), of sources that no fit and no other file of rows names. The first run of a test
 writes `benchmarks/blind_first.json` and so on, which is never written again; later runs print its figures and those of
-now, and write both into docs/validation.md. Nothing of the program may be changed for rows before that: what it does not know stays refused.
+now, and write both into docs/validation.md. Nothing of the program may be changed for rows before that: what it does
+not know stays refused.
 Afterwards they teach as others do, and the next test judges.
 """
 
