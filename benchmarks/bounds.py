@@ -27,7 +27,7 @@ WHY = {
     "* scans.*.launch": "part of the first wave; small scans are left out",
     "* weight_only.*": "widening costs nothing that its rows show",
     "* layer_overhead": "left out of the fit: other values do as well (see the number's source)",
-    "tensorrt-llm iteration_overhead": "what one launch of a graph takes",
+    "tensorrt-llm* iteration_overhead": "what one launch of a graph takes",
     "tensorrt-llm* sequence_overhead": "the work of a sequence overlaps with the device",
 }
 
