@@ -68,8 +68,8 @@ def annotated(info: FieldInfo) -> Any:
 
 
 Seconds = Annotated[float, _quantity("time"), Field(ge=0)]
-Interval = Annotated[float, _quantity("time"), Field(ge=1e-3)]
-"""Seconds from one of many events to the next; each is simulated, so that they are a millisecond apart or more."""
+Interval = Annotated[float, _quantity("time"), Field(gt=0)]
+"""Seconds from one of many events to the next, each of which is simulated."""
 Bytes = Annotated[float, _quantity("bytes"), Field(ge=0)]
 SomeBytes = Annotated[float, _quantity("bytes"), Field(gt=0)]
 """Bytes that others are counted in: never none."""

@@ -1,5 +1,6 @@
 """A fleet: replicas that start, come and go with the load, fail, are replaced; what stands before and after them."""
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -7,6 +8,8 @@ from pydantic import Field, field_validator, model_validator
 from simulator.specs.base import Bandwidth, Count, Interval, Percentage, Seconds, Spec
 from simulator.specs.distribution import Distribution
 
+LEAST_APART = 1e-3
+"""Seconds that many events are apart at least in a scenario: each is simulated."""
 MOST_RETRIES = 1000
 """Times that a request is tried again at most."""
 
@@ -234,9 +237,27 @@ class Fleet(Spec):
         moves = self.autoscaling, self.failures, self.rolling_update
         return any(rule is not None for rule in moves) or self.start_up.at_start == "cold"
 
+    @property
+    def intervals(self) -> Iterator[tuple[str, float | None]]:
+        """Seconds from one of many events to the next, with the keys that state them."""
+        if self.autoscaling is not None:
+            yield "fleet.autoscaling.check", self.autoscaling.check
+        if self.failures is not None:
+            yield "fleet.failures.mtbf", self.failures.mtbf
+            yield "fleet.failures.links.mtbf", getattr(self.failures.links, "mtbf", None)
+        for key, stations in (("before", self.before), ("after", self.after)):
+            yield from ((f"fleet.{key}.{place}.mtbf", station.mtbf) for place, station in enumerate(stations))
+
     @model_validator(mode="after")
     def _stations(self) -> Self:
         names = [station.name for station in (*self.before, *self.after)]
         if len(set(names)) < len(names):
             raise ValueError("stations have different names")
         return self
+
+
+def check_apart(intervals: Iterable[tuple[str, float | None]]) -> None:
+    """Raise ValueError where events by key come more often than they can be simulated."""
+    for key, seconds in intervals:
+        if seconds is not None and seconds < LEAST_APART:
+            raise ValueError(f"each of many events is simulated: `{key}` is 1 ms or more, not {1e3 * seconds:g} ms")

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Interval, Seconds, Spec
-from simulator.specs.fleet import Fleet
+from simulator.specs.fleet import Fleet, check_apart
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.blocks import BlockProducts
 from simulator.specs.libraries.grouped import GroupedDecode
@@ -451,6 +451,8 @@ class Serving(Spec):
             raise ValueError("`models` is for pools that answer alone: leave their `role` out")
 
     def _check_fleet(self) -> None:
+        check_apart(() if self.fleet is None else self.fleet.intervals)
+        check_apart((("switching.check", getattr(self.switching, "check", None)),))
         rule = None if self.fleet is None else self.fleet.autoscaling
         if self.fleet is not None and self.fleet.changes and self.switching is not None:
             raise ValueError("replicas that change their role do not come, go or fail here: leave `switching` out")

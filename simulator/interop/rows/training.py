@@ -21,7 +21,6 @@ from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
-from simulator.interop.rows.stated import hybrid
 from simulator.interop.rows.stated.sharding import Sharding, Zero, optimizer, sharding
 from simulator.interop.rows.suspicious import check_training
 from simulator.interop.rows.words import vocabulary
@@ -213,7 +212,7 @@ def _check_supported(row: Row) -> None:
         "mfu of fewer than 16 bits without the peak that it is a share of": _peak_is_open(row),
     }
     words: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
-        (hybrid.attention, (row,)),
+        (names.attention, (row.attention, row.framework, row.flags)),
         (names.numbers, (row.precision,)),
         (schedules.schedule, (row.schedule, 2 if spread else 1)),
         (sharding, (row.shard,)),
@@ -323,9 +322,6 @@ def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
 
 
 def _model(row: Row, assumed: list[str]) -> Model:
-    if shipped := hybrid.described(row):
-        assumed.append(f"attention `{row.attention}` as the model of this name has it")
-        return shipped.model_copy(update={"max_sequence": row.seq_len})
     known = _known_model(row)
     gated = _stated(row.gated_ffn, known and known.gated_ffn, False, "a gated MLP: {}", assumed)
     vocabulary = _stated(row.vocab, known and known.vocabulary, 51200, "vocabulary {:,}", assumed)
@@ -486,7 +482,7 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         "offload": names.inputs_offloaded(names.offload(zero, row.shard, row.flags, row.framework), row.recompute),
         "optimizer": optimizer(row.shard, row.flags),
         "documents": _packed(row, adapters is not None, assumed),
-        "attention": hybrid.attention(row),
+        "attention": names.attention(row.attention, row.framework, row.flags),
         "reduce_precision": shard.reduced or formats.reduced,
         "blocking_launches": machines.blocking(cluster, row.devices, assumed),
         "noise": machines.noise(cluster, row.table, row.devices, assumed),

@@ -43,6 +43,7 @@ def test_a_window_and_a_piece_of_no_bytes_are_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("fleet.before.0.mtbf", "{before: [{name: gateway, servers: 1, mtbf: 1 us}]}"),
         ("fleet.failures.mtbf", "{failures: {mtbf: 1 us}}"),
         ("fleet.failures.links.mtbf", "{failures: {links: {names: [NIC 0], mtbf: 1 us}}}"),
         ("fleet.autoscaling.check", "{autoscaling: {rule: queue, target: 1, max: 2, check: 1 us}}"),
@@ -50,7 +51,7 @@ def test_a_window_and_a_piece_of_no_bytes_are_refused() -> None:
 )
 def test_events_that_never_end_to_come_are_refused(key: str, value: str) -> None:
     """Failures and looks of every microsecond took as long as there is time."""
-    with pytest.raises(InputError, match=f"{key}: `1 us` is out of range; write 0.001 or more"):
+    with pytest.raises(InputError, match=f"`{key}` is 1 ms or more, not 0.001 ms"):
         load_scenario("serving/quickstart", [f"+serving.fleet={value}"])
 
 

@@ -114,7 +114,7 @@ def test_sharing_stalls_and_nothing_is_lost() -> None:
 def test_exchanges_of_experts_meet_moved_caches(transfer: str) -> None:
     """Prefill and decode replicas in step, four and four, in one node: exchanges wait while a cache passes."""
     where = pools("replicas: 4, parallel: {ep: 4}", "replicas: 4, parallel: {ep: 4}")
-    run = ran(where, "model=models/qwen3-30b-a3b", "requests.arrivals={poisson: 40 /s}", f"serving.transfer={transfer}")
+    run = ran(where, "model=models/qwen3-30b-a3b", "requests.arrivals={poisson: 60 /s}", f"serving.transfer={transfer}")
     assert run.kv_transfer is not None and len(run.kv_transfer.wires) == 16
     groups = {id(replica.group): replica.group for replica in run.replicas}
     assert [group is not None and group.wires is not None for group in groups.values()] == [True, True]

@@ -32,8 +32,9 @@ def test_whatever_else_a_replica_has_is_asked_for() -> None:
 
 def test_whatever_else_a_stage_costs_is_asked_for() -> None:
     """A new field of a stage's costs that is None or nothing where it is not used must be in `StageCost.plain`, or be
-    named here: rows have their own price, and who sends, meets or passes on is asked of the replica."""
-    elsewhere = {"sends", "common", "exchanges", "unfilled", "graphs", "queue"}
+    named here: rows have their own price, who sends, meets or passes on is asked of the replica, and contexts beyond
+    graphs wait for the host that launches."""
+    elsewhere = {"sends", "common", "exchanges", "unfilled", "graphs", "queue", "graph_context"}
     usual = {field.name: field.default for field in fields(StageCost) if field.default is not MISSING}
     assert StageCost.plain.fget(SimpleNamespace(**usual))
     for name in usual.keys() - elsewhere:

@@ -24,8 +24,14 @@ PUBLISHED = {
     "splitwise": (1155, 211),
     "fastgen-1200-128": (1200, 128),
     "fastgen-2600-60": (2600, 60),
+    "alpaca": (19.31, 58.45),
+    "random-sglang": (512.5, 512.5),
+    "random-vllm": (1024, 128),
+    "sonnet": (550, 150),
 }
 """Means as published."""
+MEDIANS = {"arxiv-summarization": (7059, 208), "openchat-sharegpt4": (1730, 415)}
+"""Medians as published, of lengths whose means are not."""
 SPREADS = {"lmsys-chat": (169, 210), "sharegpt-nanoflow": (547, 244), "splitwise": (1109, 163)}
 """Standard deviations as published."""
 
@@ -38,7 +44,7 @@ def test_every_one_says_what_it_is_and_where_it_comes_from(name: str) -> None:
     prompt, output = lengths(given, 1000, 1)
     assert prompt.min() >= 1
     assert output.min() >= 1
-    known = {*FITTED, *PUBLISHED, "burstgpt"}
+    known = {*FITTED, *PUBLISHED, *MEDIANS, "burstgpt"}
     assert name in known
 
 
@@ -48,6 +54,12 @@ def test_published_means_are_met(name: str) -> None:
     assert [column.mean() for column in drawn] == pytest.approx(PUBLISHED[name], rel=0.02)
     if name in SPREADS:
         assert [column.std() for column in drawn] == pytest.approx(SPREADS[name], rel=0.05)
+
+
+@pytest.mark.parametrize("name", MEDIANS)
+def test_published_medians_are_met(name: str) -> None:
+    drawn = lengths(load_spec(Lengths, name), DRAWS, 1)
+    assert [np.median(column) for column in drawn] == pytest.approx(MEDIANS[name], rel=0.02)
 
 
 def trace_of(name: str) -> TraceColumns:
