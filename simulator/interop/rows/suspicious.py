@@ -76,7 +76,9 @@ def contradicted(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """
     alike: dict[str, list[tuple[float, float, int]]] = {}
     for place, row in enumerate(rows):
-        size, rate = _positive(row.get("input_len")), _positive((row.get("metrics") or {}).get("input_tokens_per_s"))
+        metrics = row.get("metrics")
+        size = _positive(row.get("input_len"))
+        rate = _positive(metrics.get("input_tokens_per_s")) if isinstance(metrics, Mapping) else 0.0
         if row.get("kind") == ALONE and size and rate:
             same = {key: value for key, value in row.items() if key not in OWN}
             alike.setdefault(json.dumps(same, sort_keys=True), []).append((size, size / rate, place))

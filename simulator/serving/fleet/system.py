@@ -123,7 +123,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         raise InputError(Problem(message, path="serving.batching.padded", hint="leave it out, or write `ep: 1`"))
 
     first = cluster.numbering.first_device[part]
-    usual = placements(range(first, first + layout.devices * layout.sharers), layout.devices)[0]
+    usual = placements(range(first, first + min(layout.devices * layout.sharers, cluster.devices)), layout.devices)[0]
 
     def compiled(place: ReplicaPlacement) -> ReplicaCost:
         given = scenario.model, layout, pool.precision or serving.precision, stack, cluster, context, cache

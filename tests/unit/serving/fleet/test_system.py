@@ -92,6 +92,7 @@ def test_pools_stand_side_by_side() -> None:
         ),
         ("+serving.pools=[{name: a}, {name: a}]", ("pools have different names",)),
         ("+serving.parallel={tp: 16}", ("16 devices, the cluster has 8", "serving.parallel")),
+        ("+serving.parallel={tp: 1000000000}", ("1000000000 devices, the cluster has 8", "serving.parallel")),
         ("+serving.parallel={pp: 9}", ("9 devices, the cluster has 8",)),
         ("+serving.replicas=9", ("take 9 devices, the cluster has 8",)),
         ("serving.batching.token_budget=64", ("no room for 128 sequences", "write 128 or more")),
