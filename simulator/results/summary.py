@@ -5,7 +5,6 @@ that the text is JSON and not Python's dialect of it.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -37,7 +36,7 @@ from simulator.results.serving.finetuning import FinetuningUse
 from simulator.results.serving.fleet import PHASES, REASONS
 from simulator.results.serving.model_routing import by_model
 from simulator.results.serving.request_time import mean_request_time
-from simulator.results.serving.service import SECOND, by_difficulty, by_priority, by_tenant
+from simulator.results.serving.service import SECOND, by_difficulty, by_priority, by_tenant, tier_hits
 
 CHAINS = "chains like"
 """Before the number of a chain in the name of a device class that stands for all chains of its pace."""
@@ -67,7 +66,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "critical_path": _critical_path(result.critical_path, names),
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
         "published": [asdict(comparison) for comparison in result.comparisons],
-        **({"service": _service(result.service, result.metrics)} if result.service is not None else {}),
+        **({"service": _service(result.service)} if result.service is not None else {}),
         **({"run": header(result.run)} if result.run is not None else {}),
         **({"jobs": [_job(job) for job in result.jobs]} if result.jobs else {}),
         **({"meetings": [_meeting(meeting) for meeting in result.meetings]} if result.jobs else {}),
@@ -133,7 +132,7 @@ def _link(load: LinkLoad, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _service(service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:
+def _service(service: Service) -> dict[str, Any]:
     """Where the time of a request goes and what each replica is and did; single requests are in `--detail`."""
     whole = service.records == "all"
     return {
@@ -143,7 +142,7 @@ def _service(service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:
         **_fleet(service),
         "replicas": [_replica(replica) for replica in service.replicas],
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,
-        **({"cache_tiers": [_tier(tier, service, metrics) for tier in service.tiers]} if service.tiers else {}),
+        **({"cache_tiers": [_tier(tier, service) for tier in service.tiers]} if service.tiers else {}),
         **({"adapters": _adapters(service.adapters)} if service.adapters is not None else {}),
         **({"finetuning": _finetuning(service.finetuning)} if service.finetuning is not None else {}),
         **_models(service),
@@ -180,12 +179,11 @@ def _finetuning(use: FinetuningUse) -> dict[str, Any]:
     return {name: getattr(use, name) for name in counts} | {"working_s": use.working, "duration_s": use.duration}
 
 
-def _tier(tier: CacheTierUse, service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """A tier of the cache; `hit_rate` is its share of all tokens of prompts, those of requests without a record too."""
-    hits = sum(one.hit_tokens for one in service.tiers)
+def _tier(tier: CacheTierUse, service: Service) -> dict[str, Any]:
+    """A tier of the cache; `hit_rate` is its share of all tokens of prompts that were looked up."""
     figures = ("name", "path", "memories", "hit_tokens", "asked_tokens", "dropped_tokens")
     return {name: getattr(tier, name) for name in figures} | {
-        "hit_rate": metrics["tier_hit_rate"] * tier.hit_tokens / hits if hits else 0.0,
+        "hit_rate": tier_hits(tier, service),
         "capacity_bytes": tier.capacity,
         "most_bytes": tier.most,
         "read_bytes": tier.read,

@@ -342,14 +342,14 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
 
 def _condensed(taken: "Condensing", service: Service, prices: dict[str, float | None], peak: float) -> dict[str, float]:
     """The figures of a run whose records are not all kept."""
-    totals, sums = taken.totals, taken.totals.sums
+    totals = taken.totals
     duration = totals.duration
     each = [
         total_energy_j(home.node.accelerator, one.devices, levels.working_s(linked(one.parts, one.busy)), duration)
         for one, levels, home in zip(service.replicas, taken.power, taken.homes, strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
-    found = totals.metrics() | tier_figures(service, sums["begun"]) | adapter_figures(service)
+    found = totals.metrics() | tier_figures(service) | adapter_figures(service)
     found |= finetuning_figures(service)
     found["peak_memory_bytes"] = peak
     rented = [(replica.devices * duration, replica.device) for replica in totals.replicas]

@@ -9,7 +9,7 @@ import pytest
 from simulator.study.header import differing
 from tests.fuzz.harness import Answer, Input, answered, fault
 from tests.fuzz.operations import FILES
-from tests.fuzz.semantics import TINY, apart, training_faults
+from tests.fuzz.semantics import TINY, apart, shares, training_faults
 
 
 def _refused(answer: Answer) -> str | None:
@@ -315,3 +315,87 @@ def test_settings_of_other_types_are_compared_as_nothing() -> None:
         )
     ]
     assert json.dumps(differing(scenarios))
+
+
+def test_prompts_that_start_again_are_looked_up_again(tmp_path: Path) -> None:
+    """Tokens from tiers were counted each time that a prompt was loaded, and the prompt once: 1.9 of all."""
+    document = {
+        "version": 1,
+        "name": "again",
+        "cluster": "clusters/ascend-910b",
+        "model": "models/llama-3-8b",
+        "stack": "deepspeed-fastgen",
+        "serving": {
+            "replicas": 2,
+            "parallel": {"tp": 1, "pp": 4},
+            "batching": {"policy": "orca", "chunked_pipeline": True, "padded": True, "max_sequences": 2},
+            "kv_cache": {
+                "prefix_caching": "radix",
+                "tiers": [
+                    {"name": "ssd", "capacity": "2 GB", "bandwidth": "6 GB/s"},
+                    {"name": "store", "capacity": "50 MB", "shared": True, "bandwidth": "10 GB/s", "write": "back"},
+                ],
+                "blocks": 100,
+                "block_size": 16,
+                "loads": {"when": "faster", "layered": True, "least": 1},
+            },
+            "fleet": {"failures": {"mtbf": "500 ms", "repair": {"fixed": 0}, "requests": "migrate", "of": "node"}},
+        },
+        "requests": {
+            "arrivals": {"poisson": "2 /s"},
+            "lengths": "sharegpt-clients",
+            "count": 25,
+            "sessions": {"turns": {"uniform": [1, 5]}, "think": {"exponential": 2}},
+        },
+        "seed": 2,
+    }
+
+    def check(answer: Answer) -> str | None:
+        told = json.loads(answer.out)
+        rates = [tier["hit_rate"] for tier in told["service"]["cache_tiers"]]
+        assert sum(rates) == pytest.approx(told["metrics"]["tier_hit_rate"]) and sum(rates) > 0.1
+        return shares(told["metrics"], ["tier_hit_rate"])
+
+    text = {"s.yaml": json.dumps(document).encode()}
+    assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None
+
+
+def test_a_run_that_is_faster_on_fewer_nodes_spends_no_less_than_nothing_on_them(tmp_path: Path) -> None:
+    """Two slow nodes lose to one: the step on what is left takes less, and what it saves was a part below 0."""
+    causes = [{"name": "a", "of": "device", "mtbf": "5 d"}, {"name": "b", "of": "run", "mtbf": "9 h"}]
+    document = {
+        "version": 1,
+        "name": "fewer",
+        "cluster": {
+            "extends": "clusters/dgx-1-v100",
+            "nodes": 2,
+            "storage": {
+                "bandwidth": {"value": "2 GB/s", "status": "estimate", "source": "test"},
+                "file_bandwidth": {"value": "1 GB/s", "status": "estimate", "source": "test"},
+            },
+        },
+        "model": "models/gpt3-1.3b",
+        "stack": "deepspeed",
+        "training": {
+            "global_batch": 4,
+            "micro_batch": 1,
+            "sequence_length": 512,
+            "parallel": {"tp": 4, "pp": 2, "zero": 3},
+            "recompute": "full",
+            "run": {
+                "tokens": 100_000_000,
+                "samples": 2,
+                "failures": {"causes": causes},
+                "recovery": {"spares": 0, "elastic": True, "repair": "6 h"},
+                "data": {"bytes": "1 B", "rate": "1 GB/s"},
+                "evaluation": {"every": 100, "takes": "3 min"},
+            },
+        },
+        "seed": 4,
+    }
+
+    def check(answer: Answer) -> str | None:
+        return training_faults(json.loads(answer.out), document)
+
+    text = {"s.yaml": json.dumps(document).encode()}
+    assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None

@@ -11,7 +11,6 @@ from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.serving import contents, fleet, models
 from simulator.report.serving.contents import LATENCIES, WORDS, Cdf, Goals, goals, header_lines
-from simulator.report.serving.page import tier_hits
 from simulator.report.step import html_sections
 from simulator.report.svg import curves, pictures
 from simulator.report.svg.curves import Curve
@@ -22,7 +21,7 @@ from simulator.report.text.scales import Mark
 from simulator.results.infeasibility import nothing_served, remarks
 from simulator.results.result import Result, Service
 from simulator.results.serving.request_time import mean_request_time
-from simulator.results.serving.service import attainment, by_priority, latencies
+from simulator.results.serving.service import attainment, by_priority, latencies, tier_hits
 from simulator.results.summary import ordered_metrics
 
 SLOTS = {

@@ -21,10 +21,9 @@ from simulator.results.infeasibility import infeasibility
 from simulator.results.result import Replica, Result, Service
 from simulator.results.serving import iterations as of
 from simulator.results.serving.adapters import AdapterUse
-from simulator.results.serving.cache_tiers import CacheTierUse
 from simulator.results.serving.finetuning import FinetuningUse
 from simulator.results.serving.request_time import mean_request_time
-from simulator.results.serving.service import SECOND, by_priority, held_seconds
+from simulator.results.serving.service import SECOND, by_priority, held_seconds, tier_hits
 from simulator.scenario_fields import at
 
 MOST_REPLICAS = 8
@@ -308,12 +307,6 @@ def tiers(service: Service) -> Table:
         hits = wording.percent(tier_hits(tier, service))
         table.add_row(clean(tier.name), f"{tier.memories:,}", *figures[:2], hits, *figures[2:])
     return table
-
-
-def tier_hits(tier: CacheTierUse, service: Service) -> float:
-    """Share of the tokens of all prompts that were worked on which came from a tier."""
-    prompts = int(service.requests.prompt[service.requests.scheduled >= 0].sum())
-    return tier.hit_tokens / prompts if prompts else 0.0
 
 
 class _Row(NamedTuple):

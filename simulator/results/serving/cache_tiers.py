@@ -26,3 +26,6 @@ class CacheTierUse:
     """Bytes that were read from it over its path."""
     written: float
     """Bytes that were written into it over its path."""
+    prompt_tokens: int = 0
+    """Tokens of prompts that were looked up in it before all other tiers, each time that they were: those of one that
+    starts again are looked up again."""

@@ -18,6 +18,7 @@ from simulator.results.result import Gaps, RequestRecords, Service
 from simulator.results.sample import Spread, spread, spread_of
 from simulator.results.serving import fleet, model_routing
 from simulator.results.serving import iterations as of
+from simulator.results.serving.cache_tiers import CacheTierUse
 from simulator.units import TICKS_PER_SECOND
 
 FINISHED, REJECTED, IN_FLIGHT, FAILED = range(4)
@@ -83,11 +84,7 @@ def serving_metrics(
     if slo is not None:
         asked = int((service.requests.arrival >= 0).sum())
         found |= {f"{name}_attainment": per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
-    found |= (
-        _queue(service.requests, asked_before(service))
-        | tier_figures(service, _begun(service.requests))
-        | adapter_figures(service)
-    )
+    found |= _queue(service.requests, asked_before(service)) | tier_figures(service) | adapter_figures(service)
     found |= finetuning_figures(service) | _work(service, duration)
     if service.models is not None:
         found |= model_routing.figures(service.models, len(service.requests.arrival))
@@ -308,13 +305,18 @@ def _begun(requests: RequestRecords) -> float:
     return float(requests.prompt[requests.scheduled >= 0].sum())
 
 
-def tier_figures(service: Service, tokens: float) -> dict[str, float]:
-    """What came from memories below the devices', of so many tokens of prompts; nothing where there are none."""
+def tier_hits(tier: CacheTierUse, service: Service) -> float:
+    """Share of the tokens of all prompts that were looked up in tiers which came from this one."""
+    return per(float(tier.hit_tokens), float(sum(one.prompt_tokens for one in service.tiers)))
+
+
+def tier_figures(service: Service) -> dict[str, float]:
+    """What came from memories below the devices'; nothing where there are none."""
     if not service.tiers:
         return {}
     waited = spread(service.load_waits / MILLISECOND)
     return {
-        "tier_hit_rate": per(float(sum(tier.hit_tokens for tier in service.tiers)), tokens),
+        "tier_hit_rate": sum(tier_hits(tier, service) for tier in service.tiers),
         "tier_bytes_read": sum(tier.read for tier in service.tiers),
         "tier_bytes_written": sum(tier.written for tier in service.tiers),
         "mean_tier_load_ms": waited.mean,

@@ -152,7 +152,8 @@ def _finetuning(header: Mapping[str, Any]) -> FinetuningUse:
 
 def _tier(header: Mapping[str, Any]) -> CacheTierUse:
     tier = part(CacheTierUse, header)
-    amounts = (tier.capacity, tier.most, tier.read, tier.written, tier.hit_tokens, tier.asked_tokens)
+    tokens = (tier.hit_tokens, tier.asked_tokens, tier.prompt_tokens)
+    amounts = (tier.capacity, tier.most, tier.read, tier.written, *tokens)
     require(min(amounts) >= 0 and tier.hit_tokens <= tier.asked_tokens, "a tier of the cache has impossible figures")
     require(tier.memories > 0, "a tier of the cache has no memory")
     return tier

@@ -413,14 +413,15 @@ class Life:
             self.record.bands.append((start, self._now, state))
 
     def _sum_up(self) -> None:
-        """Time of the steps that were kept: as steps alone take, and what slow elements and fewer nodes added."""
+        """Time of the steps that were kept: as steps alone take, and what slow elements and fewer nodes added; where
+        fewer nodes are faster, as they take."""
         ticks, base = self.record.ticks, self._pace(self._rules.replicas, ())
         expected = 0
         for first, steps, each, plain in self._kept:
             assert first == expected, "a step was lost or counted twice"
             expected += steps
-            ticks["training"] += steps * base
+            ticks["training"] += steps * min(base, plain)
             ticks["slow"] += steps * (each - plain)
-            ticks["fewer nodes"] += steps * (plain - base)
+            ticks["fewer nodes"] += steps * max(plain - base, 0)
         self.record.steps = expected
         assert ticks.total() == self.record.end, "time by cause does not sum to the run"

@@ -196,6 +196,7 @@ def _used(stores: Sequence[tuple[CacheTier, TierStore, float, int]]) -> CacheTie
         dropped_tokens=sum(store.dropped * tokens for _, store, _, tokens in stores),
         read=float(sum(store.read_bytes for _, store, _, _ in stores)),
         written=float(sum(store.written_bytes for _, store, _, _ in stores)),
+        prompt_tokens=sum(store.looked_up for _, store, _, _ in stores),
     )
 
 

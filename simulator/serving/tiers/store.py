@@ -23,6 +23,8 @@ class TierStore:
     asked: int = 0
     """Identities that it was asked for: those of prompts that no memory before it held, up to the first that none of
     the tiers holds."""
+    looked_up: int = 0
+    """Tokens of prompts that were looked up in it before all other tiers, and of what was to be computed with them."""
     dropped: int = 0
     """Identities that gave way."""
     read_bytes: float = 0.0

@@ -124,6 +124,8 @@ class KvLoads:
         for request in wanted:
             self._looked.add(request)
             self._find(request, growth)
+            if request in self._looked:
+                self.tiers[0].store.looked_up += replica.ledger.remaining_tokens[request]
 
     def _find(self, request: int, growth: int) -> None:
         """Load what the tiers hold of a prompt, if it is worth it; `growth` blocks stay available."""
