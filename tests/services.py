@@ -205,10 +205,11 @@ def replica(name: str, engine: Engine, **other: Any) -> Replica:
 
 def iterations(*rows: tuple[int, ...]) -> Iterations:
     """Rows of (start, count, first, growth, decodes, prompt tokens, prompts, context, blocks, waiting), in which the
-    blocks do not change and nobody waits for peers."""
+    blocks do not change, nobody waits for peers and no batch is static."""
     table = np.array(rows, np.int64).reshape(-1, 10)
     columns = [np.ascontiguousarray(column) for column in table.T]
-    return Iterations(*columns, np.zeros(len(table), np.int64), columns[8].astype(np.float64), columns[8])
+    none = np.zeros(len(table), np.int64)
+    return Iterations(*columns, none, columns[8].astype(np.float64), columns[8], none)
 
 
 def serving_result(service: Service | None = None, slo: Slo | None = Slo(), **changes: Any) -> Result:

@@ -239,6 +239,8 @@ class Iterations:
     """Cache blocks in use over the time of the row, on average, each iteration with those that it began with."""
     last_blocks: NDArray[np.int64]
     """Cache blocks in use when the last one begins."""
+    done: NDArray[np.int64]
+    """Rows of each iteration that belong to members of a static batch that are done, and grow as `decodes` do."""
 
 
 @dataclass(frozen=True, slots=True)

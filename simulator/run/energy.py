@@ -76,7 +76,7 @@ def replica_energy_j(
 
     Arithmetic is that of the linear layers on all rows and of decoding's attention, without that of prompts; memory
     reads the weights once an iteration and what is cached, states twice. `verified` are the rows of decodes of each
-    kind of iteration, drafts among them.
+    kind of iteration, drafts and members of a static batch that are done among them.
     """
     if accelerator.power is None:
         return None
@@ -149,10 +149,11 @@ def _unlinked(
     for here, some in of.pieces(rows):
         rows_of_decodes, count = verified[here], some.count.astype(np.float64)
         lasts = (some.first + some.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
-        context = some.context + some.decodes * (count - 1) / 2
-        queries = rows_of_decodes / np.maximum(some.decodes, 1)
+        sequences = some.decodes + some.done
+        context = some.context + sequences * (count - 1) / 2
+        queries = rows_of_decodes / np.maximum(sequences, 1)
         arithmetic = (rows_of_decodes + some.prompt_tokens) * cost.peak_row_s + queries * context * cost.peak_context_s
-        states = 2.0 * some.decodes * cost.state_replica_bytes / cost.devices
+        states = 2.0 * sequences * cost.state_replica_bytes / cost.devices
         moved = (weights + context * cost.kv_token_bytes + states) / accelerator.memory.bandwidth.value
         compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)
         yield count * lasts, activity(compute, memory, memory_share=_memory_share(accelerator))

@@ -16,9 +16,9 @@ UNLEAPED = 1e-9
 """Relative difference of times that were summed in one go."""
 
 
-_LOOSER = {"energy": 1e-2, "std": ROUNDING}
-"""Relative differences of figures that a stretch of iterations is reckoned as a whole for (`energy_j`: the cache of
-members of a static batch that are done grows, which rows of a stretch do not say), or whose terms cancel."""
+_LOOSER = {"energy": 1e-4, "std": ROUNDING}
+"""Relative differences of figures that a stretch of iterations is reckoned as a whole for (`energy_j`: power is a root
+of how busy arithmetic is, taken in the middle of a stretch), or whose terms cancel."""
 
 
 def fleets(random: Random) -> Input:

@@ -132,7 +132,7 @@ def _iterations(result: Result) -> "DataFrame":
 
     ends = np.concatenate([of.ends(one) for one in rows]) if rows else np.zeros(0, np.int64)
     times = {"start_s": _seconds(column("start")), "end_s": _seconds(ends), "first_s": _seconds(column("first"))}
-    amounts = ("count", "decodes", "prompt_tokens", "prompts", "context", "blocks", "waiting")
+    amounts = ("count", "decodes", "prompt_tokens", "prompts", "context", "blocks", "waiting", "done")
     return made(
         {"replica": names[np.repeat(np.arange(len(rows)), lengths)], **times}
         | {name: column(name) for name in amounts}

@@ -104,6 +104,9 @@ class PackedIterations(Iterations):
         """Nothing: these replicas wait for no others."""
         return np.broadcast_to(np.int64(0), self.rows)
 
+    done = waited
+    """Nothing: no batch of theirs is static."""
+
     @property
     def mean_blocks(self) -> Floats:
         """Those of rows that stand for one iteration are what it begins with."""

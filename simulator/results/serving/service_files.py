@@ -23,8 +23,9 @@ Column = Callable[[str, str, int], NDArray[Any]]
 
 _REQUESTS = dict.fromkeys((field.name for field in fields(RequestRecords)), "<i8")
 _ITERATIONS = dict.fromkeys((field.name for field in fields(Iterations)), "<i8") | {"mean_blocks": "<f8"}
-_OLDER = {name: kind for name, kind in _ITERATIONS.items() if name not in ("waited", "mean_blocks", "last_blocks")}
-"""Columns of files that say nothing of peers, and of the use of the cache only how each row began."""
+_LATER = {"usage": ("waited", "mean_blocks", "last_blocks"), "done": ("done",)}
+"""Columns that older files lack, by the word of the header that says that they are there: such files say nothing of
+peers and of members that are done, and of the use of the cache only how each row began."""
 _GAPS = {"gap": "<i8", "count": "<i8"}
 _TRANSFERS = {"request": "<i8", "start": "<i8", "end": "<i8", "bytes": "<f8"}
 _PHASES, _FAILED = ("replica", "phase", "start", "end"), ("failed", "failed_at", "repaired_at", "lost")
@@ -45,7 +46,8 @@ _LATEST = 2.0**62
 def header(service: Service) -> dict[str, Any]:
     """What of a service is no column."""
     replicas = [said(replica) for replica in service.replicas]
-    found: dict[str, Any] = {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
+    found: dict[str, Any] = {"replicas": replicas, "transfers": service.transfers is not None}
+    found |= dict.fromkeys(_LATER, True)
     if service.fleet is not None:
         found["tenants"] = [_tenant(tenant) for tenant in service.fleet.tenants]
         if service.fleet.outages:
@@ -85,7 +87,8 @@ def columns(service: Service) -> Columns:
 def service(header: Mapping[str, Any], column: Column) -> Service:
     """The service of a file; raises Misfit, KeyError, TypeError or ValueError where it does not make sense."""
     requests = RequestRecords(**_table("service.requests", _REQUESTS, column))
-    types = _ITERATIONS if header.get("usage") is True else _OLDER
+    lacking = {name for word, names in _LATER.items() if header.get(word) is not True for name in names}
+    types = {name: kind for name, kind in _ITERATIONS.items() if name not in lacking}
     replicas = tuple(_replica(one, f"service.replicas.{i}", column, types) for i, one in enumerate(header["replicas"]))
     gaps = TokenGaps(**_table("service.gaps", _GAPS, column))
     pauses = column("service.pauses", "<i8", 2)
@@ -199,10 +202,10 @@ def _table(prefix: str, types: dict[str, str], column: Column) -> Columns:
 
 def _replica(header: Mapping[str, Any], prefix: str, column: Column, types: dict[str, str]) -> Replica:
     table = _table(prefix, types, column)
-    if types is _OLDER:
-        blocks = table["blocks"]
-        table |= {"waited": np.zeros_like(blocks), "mean_blocks": blocks.astype(np.float64), "last_blocks": blocks}
-    rows = Iterations(**table)
+    blocks = table["blocks"]
+    none = np.zeros_like(blocks)
+    older = {"waited": none, "mean_blocks": blocks.astype(np.float64), "last_blocks": blocks, "done": none}
+    rows = Iterations(**(older | table))
     replica = part(Replica, header, iterations=rows)
     require(replica.role in _ROLES, "a replica has an unknown role")
     require(min(replica.devices, replica.blocks, replica.block_size) >= 0, "a replica has less than nothing")

@@ -86,13 +86,16 @@ def iterations_of(replica: Replica) -> Iterations:
     waited = np.broadcast_to(np.int64(0), len(count))
     if replica.group is not None:
         waited = np.array(replica.record.waits, np.int64)
-    columns = [*rows[:10], waited, mean, last]
+    done = np.zeros(len(count), np.int64)
+    row, members = np.frombuffer(replica.record.done, np.int64).reshape(-1, 2).T
+    done[row] = members
+    columns = [*rows[:10], waited, mean, last, done]
     return Iterations(*columns)
 
 
 def verified_of(cost: ReplicaCost, rows: Iterations) -> Ints:
-    """Rows of decodes of each kind of iteration, drafts among them."""
-    return verified_rows(cost.speculation, rows.decodes)
+    """Rows of decodes of each kind of iteration, drafts and members of a static batch that are done among them."""
+    return verified_rows(cost.speculation, rows.decodes + rows.done)
 
 
 class PartSeconds:

@@ -32,6 +32,7 @@ class Record:
         "apart",
         "busy",
         "copied",
+        "done",
         "drafted",
         "encoded",
         "exchanged",
@@ -67,6 +68,8 @@ class Record:
         row says that its first iteration is the gap of all its decodes."""
         self.apart = array("q")
         """Rows, by number, whose first gaps are noted in these instead."""
+        self.done = array("q")
+        """(row, members of a static batch that are done and go on in it) one after the other, of rows with such."""
         self.waits = array("q")
         """Ticks in which it waited for replicas in step with it, in each iteration; nothing where there are none."""
         self.shared_rows = array("q")
@@ -112,7 +115,7 @@ class Record:
         each[:, 7] += decodes.later(count)
         each[:, 8] += decodes.taken(count)
         self.drafted += (count - 1) * work.drafts
-        self._write(each)
+        self._write(each, decodes.rows)
         _append(self.waits, longest - own)
         _append(self.shared_rows, stay[:, 5:7])
         self.exchanged += sent
@@ -125,11 +128,14 @@ class Record:
         if len(self.log) >= self.most:
             self.hand_over()
 
-    def _write(self, rows: Ints) -> None:
-        """Add rows whose gaps are noted."""
+    def _write(self, rows: Ints, done: int) -> None:
+        """Add rows whose gaps are noted, with so many members that are done."""
         before = len(self.log) // COLUMNS
         _append(self.log, rows)
-        _append(self.apart, np.arange(before, before + len(rows)))
+        written = np.arange(before, before + len(rows))
+        _append(self.apart, written)
+        if done:
+            _append(self.done, np.stack([written, np.full(len(rows), done)], axis=1))
 
     def gaps_apart(self, decodes: "Decodes", end: int) -> None:
         """Tokens of all members came out at `end`, and the gaps of the last row are not what it says."""
@@ -173,6 +179,8 @@ class Record:
             self.log.frombytes(packed(*row))
         except error:
             raise OverflowError(TOO_LONG) from None
+        if n and decodes.rows:
+            self.done.extend((len(self.log) // COLUMNS - 1, decodes.rows))
         if count > 1 and grows:
             self.usage.note(count, first, growth, work.used, decodes.iteration, decodes.counts)
         if not turns:
@@ -200,6 +208,7 @@ class Record:
         """Forget rows and gaps that have been taken; sums stay."""
         self.log, self.waits, self.shared_rows = array("q"), array("q"), array("q")
         self.gap_ticks, self.gap_counts, self.apart = array("q"), array("q"), array("q")
+        self.done = array("q")
         self.usage.settle()
         self.usage.mean, self.usage.last = array("d"), array("q")
 
@@ -218,7 +227,7 @@ class Record:
         each[:, 0], each[:, 1], each[:, 2], each[:, 4] = ends - spans, 1, spans, decodes.n
         each[:, 7] = decodes.context + decodes.later(count)
         each[:, 8], each[:, 9] = work.used + decodes.taken(count), work.queued
-        self._write(each)
+        self._write(each, decodes.rows)
         if work.short:
             self._wait(batch)
         self.drafted += (count - 1) * work.drafts

@@ -94,3 +94,20 @@ def test_energy_is_the_same_whether_records_are_kept_or_not() -> None:
         serve(one.scenario).metrics["energy_j"] for one in loaded if isinstance(one.scenario, ServingScenario)
     )
     assert none == pytest.approx(whole, rel=1e-9)
+
+
+def test_energy_of_a_static_batch_is_the_same_without_leaps() -> None:
+    """What members that are done still read grows in each iteration of a stretch."""
+    changes = (
+        "serving.batching={policy: static, max_sequences: 16}",
+        "requests.lengths={prompt: {fixed: 20}, output: {uniform: [1, 3000]}}",
+        "requests.arrivals={at_once: true}",
+        "requests.count=16",
+    )
+    spec = load_scenario("serving/quickstart", list(changes)).spec
+    assert isinstance(spec, ServingScenario)
+    leaped, stepwise = serve(spec), serve(spec, leap=False)
+    assert leaped.metrics["energy_j"] == pytest.approx(stepwise.metrics["energy_j"], rel=1e-4)
+    assert leaped.service is not None and stepwise.service is not None
+    rows = [result.service.replicas[0].iterations for result in (leaped, stepwise) if result.service is not None]
+    assert rows[0].done.max() == 15 and [int(each.done @ each.count) for each in rows] == [int(rows[1].done.sum())] * 2

@@ -28,7 +28,8 @@ def _rows(count: int) -> np.ndarray:
 def _plain(rows: np.ndarray, mean: np.ndarray, last: np.ndarray) -> Iterations:
     means, lasts = rows[:, 8].astype(np.float64), rows[:, 8].copy()
     means[rows[:, 1] > 1], lasts[rows[:, 1] > 1] = mean, last
-    return Iterations(*rows.T[:10], np.zeros(len(rows), np.int64), means, lasts)
+    none = np.zeros(len(rows), np.int64)
+    return Iterations(*rows.T[:10], none, means, lasts, none)
 
 
 def _made(monkeypatch: pytest.MonkeyPatch, count: int, part: int) -> tuple[Iterations, PackedIterations]:

@@ -97,6 +97,23 @@ def test_older_files_say_nothing_of_peers_and_of_the_cache_only_how_rows_began(t
         assert (other.iterations.last_blocks == one.iterations.blocks).all() and not other.iterations.waited.any()
 
 
+def test_older_files_say_nothing_of_members_that_are_done(tmp_path: Path) -> None:
+    service = SERVICES[next(iter(SERVICES))]
+    rows = service.replicas[0].iterations
+    done = replace(service.replicas[0], iterations=replace(rows, done=np.full(len(rows.count), 3)))
+    save(serving_result(replace(service, replicas=(done, *service.replicas[1:]))), tmp_path / "run.result")
+    newer = read(tmp_path / "run.result").service
+    assert newer is not None and (newer.replicas[0].iterations.done == 3).all()
+
+    def older(header: Any) -> None:
+        del header["done"]
+
+    changed(tmp_path / "run.result", older)
+    service_again = read(tmp_path / "run.result").service
+    assert service_again is not None and not service_again.replicas[0].iterations.done.any()
+    assert (service_again.replicas[0].iterations.mean_blocks == rows.mean_blocks).all()
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
