@@ -112,7 +112,7 @@ class Condensing:
         if number in self.kept:
             return self.kept[number]
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
-        return Iterations(*[none] * 11, nothing, none, none)
+        return Iterations(none, none, none, none, none, none, none, none, none, none, none, nothing, none, none)
 
     def gaps(self) -> TokenGaps:
         """Gaps between tokens of the whole run as the sketch has them, of a sample; none otherwise."""
