@@ -7,7 +7,8 @@ of Hugging Face becomes a scenario that serves the model. A ds_config.json of De
 as they are typed, become one that serves as they say.
 
 A description of a network becomes a cluster file on the nodes of --cluster: NCCL's topology XML, Slurm's topology.conf
-or topology.yaml, a networkx graph as JSON (--format networkx), ASTRA-sim's network YAML.
+or topology.yaml, a networkx graph as JSON (--format networkx), ASTRA-sim's network YAML, the bandwidths of all pairs of
+nodes that mpiGraph prints.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -15,7 +16,9 @@ from itertools import takewhile
 
 from simulator.cli import console
 
-SUMMARY = "scenarios of Megatron, torchtitan, DeepSpeed, Hugging Face, engines; clusters of NCCL, Slurm, networkx"
+SUMMARY = (
+    "scenarios of Megatron, torchtitan, DeepSpeed, Hugging Face, engines; clusters of NCCL, Slurm, networkx, mpiGraph"
+)
 EXAMPLES = (
     "pretrain_gpt.sh --cluster selene --nodes 48 --out gpt.yaml",
     "pretrain_gpt.sh --cluster dgx-h100 --set MODEL_SIZE=7B --set vocab-size=32000",
@@ -26,7 +29,7 @@ EXAMPLES = (
     '"vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4" --cluster dgx-h100',
 )
 _SCENARIOS = ("megatron", "torchtitan", "deepspeed", "huggingface", "engine")
-_NETWORKS = ("nccl", "slurm", "networkx", "astra-sim")
+_NETWORKS = ("nccl", "slurm", "networkx", "astra-sim", "mpigraph")
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -307,6 +307,7 @@ def build(cluster: Cluster) -> Fabric:
         block_start=tuple(starts),
         capacity=capacity,
         latency=latency,
+        rated=network.promised(capacity),
         reduction=cluster.network.switch_reduction,
     )
 

@@ -275,7 +275,8 @@ class Network(Extensible):
     `torus`: devices joined to neighbours along each dimension (the network goes through the devices and no card is
     used); `multislice`: several tori joined by the cards of their hosts. Every switch and cable of its own, and a
     `routing`, have `fat-tree`, `leaf-spine`, `rail-only`, `dragonfly-links`, `dragonfly-plus`, `full-mesh`, `sites`
-    (over a wide area) and `graph` (any list of cables); or one that a plug-in adds."""
+    (over a wide area) and `graph` (any list of cables); `pairs` has the measured bandwidth of each pair of nodes; or
+    one that a plug-in adds."""
     levels: tuple[Level, ...] = ()
     """For `tree` and `fat-tree`: from the leaves up; above the last one everything is joined without blocking."""
     rail_optimised: bool = False

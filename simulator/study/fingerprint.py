@@ -60,10 +60,11 @@ def _files(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _traces(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Traces of its requests and of its router, and of those of its jobs or stages."""
+    """Traces of its requests and of its router, matrices of its network, and of those of its jobs or stages."""
     for part in (fields, *fields.get("jobs", ()), *fields.get("stages", ())):
         routing = (part.get("training") or {}).get("routing") or {}
-        for trace in ((part.get("requests") or {}).get("trace"), routing.get("trace")):
+        network = (part.get("cluster") or {}).get("network") or {}
+        for trace in ((part.get("requests") or {}).get("trace"), routing.get("trace"), network.get("matrix")):
             if trace is not None:
                 yield trace
 

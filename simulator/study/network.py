@@ -73,7 +73,7 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         longest_way=longest,
         longest_way_s=seconds,
         injection=injected,
-        bisection=bisection(machine, drawn),
+        bisection=_width(machine, drawn, injected),
         oversubscription=_oversubscription(machine, drawn),
         bill=_bill(machine, drawn, load_spec(NetworkParts, asked.parts)) if asked.parts else None,
         ways=_ways(machine, asked.way) if asked.way else {},
@@ -99,6 +99,12 @@ def _blocks(machine: Fabric) -> list[tuple[str, int, int]]:
 
 def _total(machine: Fabric, kind: str) -> float:
     return float(sum(machine.capacity[first:stop].sum() for name, first, stop in _blocks(machine) if name == kind))
+
+
+def _width(machine: Fabric, drawn: Outline, injected: float) -> float | None:
+    """Bytes per second between halves of the nodes; no more than the cards of one half send."""
+    width, nodes = bisection(machine, drawn), machine.numbering.all_nodes
+    return width if width is None or not injected else min(width, injected * (nodes // 2) / nodes)
 
 
 def _injected(machine: Fabric) -> float:

@@ -46,6 +46,10 @@ class ScaleOut(ABC):
     def blocks(self) -> Sequence[Block]:
         """All links."""
 
+    def promised(self, capacity: Floats) -> Floats:
+        """Bytes per second of each of all links as libraries plan with them, given what links carry."""
+        return capacity
+
     @abstractmethod
     def paths(self, src: Ints, dst: Ints, first: int = 0) -> Ints:
         """Links, counted from `first`, in the order of the way, padded with -1; shape (longest way, flows)."""

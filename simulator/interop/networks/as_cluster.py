@@ -11,22 +11,24 @@ import yaml
 from simulator import fabric
 from simulator.errors import InputError, Problem
 from simulator.interop.draft import printable
-from simulator.interop.networks import Reader, astra_sim, nccl_xml, node_link, slurm
+from simulator.interop.networks import Reader, astra_sim, mpigraph, nccl_xml, node_link, slurm
 from simulator.specs import catalog
 from simulator.specs.hardware import Accelerator, Cluster
+from simulator.specs.network.measured import MOST_BYTES
 from simulator.specs.resolve import load_spec
 from simulator.specs.text.yaml_text import file_text
 
-NetworkFormat = Literal["networkx", "nccl", "slurm", "astra-sim"]
+NetworkFormat = Literal["networkx", "nccl", "slurm", "astra-sim", "mpigraph"]
 READERS: dict[str, Reader] = {
     "networkx": node_link.read,
     "nccl": nccl_xml.read,
     "slurm": slurm.read,
     "astra-sim": astra_sim.read,
+    "mpigraph": mpigraph.read,
 }
 """Readers by format."""
 MOST_LETTERS = 1 << 22
-"""Longest file that is read."""
+"""Bytes of the longest file that is read, but of matrices of pairs, which are long."""
 
 
 def told(path: str) -> NetworkFormat | None:
@@ -36,13 +38,16 @@ def told(path: str) -> NetworkFormat | None:
         return "nccl"
     if place.name in ("topology.conf", "topology.yaml"):
         return "slurm"
-    return "astra-sim" if place.suffix in (".yml", ".yaml") and _counts_npus(place) else None
+    if place.suffix in (".yml", ".yaml"):
+        return "astra-sim" if _begins(place, "npus_count") else None
+    return "mpigraph" if _begins(place, "START mpiGraph") else None
 
 
-def _counts_npus(place: Path) -> bool:
+def _begins(place: Path, words: str) -> bool:
+    """Whether one of the first lines of a file begins with some words."""
     try:
         with place.open(encoding="utf-8", errors="replace") as file:
-            return any(line.startswith("npus_count") for line in islice(file, 1000))
+            return any(line.startswith(words) for line in islice(file, 1000))
     except OSError:
         return False
 
@@ -53,11 +58,12 @@ def cluster_file(path: str, cluster: str, form: NetworkFormat, nodes: int | None
     `nodes` takes the first ones. InputError for what cannot be read, or makes no network.
     """
     name = printable(Path(path).name)
-    text = file_text(Path(path), str(path), "description of a network")
-    if len(text) > MOST_LETTERS:
-        raise InputError(Problem(f"is longer than {MOST_LETTERS:,} letters", name))
+    most = MOST_BYTES if form == "mpigraph" else MOST_LETTERS
+    text = file_text(Path(path), str(path), "description of a network", most)
     base = load_spec(Cluster, cluster)
     keys, assumed = READERS[form](text, name, base)
+    if form == "mpigraph":  # the cluster reads it itself, from where it is
+        keys["network"]["matrix"] = path
     if nodes is not None:
         keys["nodes"] = nodes
     if "node" in keys:

@@ -4,7 +4,7 @@ They stand beside those that all networks share: `levels` and `rail_optimised` f
 `bandwidth` of a cable and direction, `latency` of a passage through a switch.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -165,6 +165,15 @@ class Multislice(Spec):
     """Bandwidth of the cards of a slice over what leads out of it to others."""
 
 
+class Pairs(Spec):
+    """Nodes of which each pair has a measured bandwidth, one way and the other."""
+
+    matrix: str
+    """File of the bandwidths: what mpiGraph prints, or a table with commas (`GB/s,n0,n1`, then a row a node)."""
+    of: Literal["node", "card"] = "node"
+    """Whether a figure is of all cards of a node, or of one of them, so that a pair of nodes has as many times that."""
+
+
 KINDS: dict[str, type[Spec]] = {
     "fat-tree": FatTree,
     "leaf-spine": LeafSpine,
@@ -175,5 +184,6 @@ KINDS: dict[str, type[Spec]] = {
     "graph": Graph,
     "sites": Sites,
     "multislice": Multislice,
+    "pairs": Pairs,
 }
 """Keys by `Network.kind`."""

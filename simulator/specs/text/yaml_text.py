@@ -151,11 +151,13 @@ _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _MAX_DIGITS = 100
 
 
-def file_text(path: Path, name: str, kind: str = "YAML file") -> str:
+def file_text(path: Path, name: str, kind: str = "YAML file", most: int | None = None) -> str:
     """The text of a regular UTF-8 file of bounded size; `name` and `kind` are for messages.
 
-    Raises InputError where it cannot be read, is no text, is empty or is larger than `MAX_BYTES`.
+    Raises InputError where it cannot be read, is no text, is empty or is larger than `most` bytes, `MAX_BYTES` where
+    left out.
     """
+    most = MAX_BYTES if most is None else most
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -163,12 +165,12 @@ def file_text(path: Path, name: str, kind: str = "YAML file") -> str:
         if not stat.S_ISREG(mode):  # opening a pipe could wait for ever
             raise InputError(Problem("is not a regular file", name, hint=f"name a {kind}"))
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path, or half a surrogate pair
         reason = "no file has such a name" if isinstance(error, ValueError) else error.strerror or str(error)
         raise InputError(Problem(f"cannot be read: {reason}", name)) from None
-    if len(data) > MAX_BYTES:
-        raise InputError(Problem(f"is larger than {MAX_BYTES // 2**20} MiB", name, hint=f"is it a {kind}?"))
+    if len(data) > most:
+        raise InputError(Problem(f"is larger than {most // 2**20} MiB", name, hint=f"is it a {kind}?"))
     if b"\0" in data:
         raise InputError(Problem("is no text in UTF-8", name, hint=f"name a {kind}"))
     text = decoded(data, name, f"save it as UTF-8, or name a {kind}")

@@ -10,6 +10,7 @@ from simulator.cli import main
 from simulator.fabric import Fabric
 from simulator.specs.hardware import Cluster
 from simulator.specs.resolve import load_spec
+from tests.matrices import mpigraph, table
 
 Capture = pytest.CaptureFixture[str]
 
@@ -205,3 +206,25 @@ def test_what_cannot_be_read_is_refused_in_one_line(case: str, tmp_path: Path, c
     assert main(["import", str(tmp_path / name), "--cluster", "dgx-h100", *arguments]) == 2
     found = capsys.readouterr().err
     assert words in found and "Traceback" not in found and found.count("\n") <= 3
+
+
+def test_mpigraph_is_told_by_its_first_line(tmp_path: Path, capsys: Capture) -> None:
+    rates = [[0, 14000, 12000], [11000, 0, 13000], [12000, 13000, 0]]
+    cluster, machine = made(tmp_path, "rates.txt", "mlx5_0:1\n" + mpigraph(rates))
+    assert (cluster.nodes, cluster.network.kind) == (3, "pairs")
+    assert machine.capacity[machine.route(0, 8)[1]] == 14000 * 2**20
+    assert machine.capacity[machine.route(8, 0)[1]] == 11000 * 2**20
+    said = capsys.readouterr().out
+    assert "3 nodes, pairs of 11.5 GB/s to 14.7 GB/s" in said and "`n0` to `n1` has 1.27 times the way back" in said
+    assert "of: card" in said  # eight cards, and one figure
+    _, machine = made(tmp_path, "rates.csv", table("GB/s", rates), "--format", "mpigraph", "--nodes", "2")
+    assert machine.numbering.all_nodes == 2
+    assert "one matrix only" in capsys.readouterr().out
+
+
+def test_a_wrong_matrix_is_refused_with_its_line(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "rates.out"
+    path.write_text(mpigraph([[0, 14000], [-3, 0]]))
+    assert main(["import", str(path), "--cluster", "dgx-h100"]) == 2
+    said = capsys.readouterr().err
+    assert "rates.out:7" in said and "has `-3.000` from `n1:1` to `n0:0`" in said and "Traceback" not in said
