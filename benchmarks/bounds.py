@@ -13,7 +13,6 @@ from simulator.calibration.at_bounds import AtBound, at_bounds
 MARKS = "<!-- bounds: written by benchmarks/bounds.py -->", "<!-- end of bounds -->"
 WHY = {
     "*gemm.*.softness": "cuBLAS gives a wave of tiles to the cores as a whole",
-    "*gemm.fp4.ramp": "the launch holds all of it; fitted beyond the range with launch and memory",
     "l40s gemm.*.launch": "not told apart from filling a tile",
     "* decode.sequence": "nothing of a sequence beside its blocks",
     "* decode.overlap": "reading hides all",

@@ -70,8 +70,7 @@ NOTES = {
         "Kernels alone in a loop, fp8 without casts. `paged`: FlashInfer's kernels of Blackwell, as in vLLM. At a "
         "bound of their range: `attention.paged.tail` (1: cores finish apart by a whole block), "
         "`experts.cutlass.fp8.rate` and `experts.cutlass.fp8.ramp` (not identified by its rows; an estimate), "
-        "`experts.trtllm-gen.fp4.ramp` (0.2 us: kernels that begin before the one before them ends), "
-        "`gemm.fp4.ramp` (3 ns: the launch holds all of it)."
+        "`experts.trtllm-gen.fp4.ramp` (0.2 us: kernels that begin before the one before them ends)."
     ),
     "l40s": (
         "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-2 on a paged cache, as in vLLM. At a "

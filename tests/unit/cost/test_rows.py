@@ -1,10 +1,13 @@
 """Products for many row counts at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from simulator.cost import Gemm, compile_device, seconds
 from simulator.cost.rows import Weights, _least, known_products, product_seconds
+from simulator.cost.stream import stream_rows
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 
@@ -38,6 +41,24 @@ def test_narrow_weights_are_read_faster_and_multiplied_slower() -> None:
     assert 2.0 < product_seconds(few, 8192, 8192, curve, wide) / product_seconds(few, 8192, 8192, curve, narrow) < 4.0
     slower = product_seconds(many, 8192, 8192, curve, narrow) / product_seconds(many, 8192, 8192, curve, wide)
     assert 1.0 < slower[0] < 1.0 / 0.8
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "k", "measured"),
+    [  # ai-dynamo/aiconfigurator b200_sxm/gemm/vllm/0.24.0 nvfp4, with the rounding of activations
+        (256, 8192, 8192, 15.5e-6),
+        (512, 8192, 8192, 24.9e-6),
+        (512, 16384, 8192, 45.8e-6),
+        (512, 65536, 8192, 140.2e-6),
+        (2048, 16384, 8192, 123.8e-6),
+    ],
+)
+def test_fp4_products_take_what_their_table_has(rows: int, n: int, k: int, measured: float) -> None:
+    device = compile_device(load_spec(Accelerator, "b200"))
+    curve = replace(device.gemm["fp4"], size=4.5 / 8, result_size=2.0)
+    product = product_seconds(np.array([rows]), n, k, curve, Weights(4.5 / 8))
+    rounding = stream_rows(np.array([rows * k * (2.0 + 4.5 / 8)]), 1, device.stream)
+    assert (product + rounding)[0] == pytest.approx(measured, rel=0.13)
 
 
 def test_reading_never_beats_the_memory() -> None:
