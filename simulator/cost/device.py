@@ -63,6 +63,8 @@ class Device:
     """Multiprocessors, or what the kernel profile counts as such."""
     cycles: float
     """Cycles a second of all multiprocessors together; infinite where cores or clock are not known."""
+    sustained: bool
+    """Whether the clock of long runs is stated, so that rates fitted on devices whose clock falls do not hold it."""
     gemm: Mapping[str, GemmCurve]
     """Matrix products by number format of the device."""
     attention: Mapping[str, AttentionCurve]
@@ -178,6 +180,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         bandwidth=bandwidth,
         cores=cores,
         cycles=_cycles(accelerator) or inf,
+        sustained=accelerator.sustained is not None,
         gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock, held) for dtype in peaks},
         attention={
             name: attention_curve(generation, sixteen_bit(peaks), bandwidth, cores, clock)

@@ -115,7 +115,8 @@ class Accelerator(Spec):
     kernels: str = "generic"
     """Kernel profile (`hardware_profiles/kernels/NAME.yaml`) that gives the efficiencies."""
     sustained: Figure[PositiveFraction] | None = None
-    """Rate of long training runs over that of the kernel benchmarks (power and heat); None means 1."""
+    """Rate of long training runs over that of the kernel benchmarks (power and heat). None: kernels run as in
+    benchmarks, and efficiencies of training stacks hold what their devices lose."""
     variability: Figure[Percentage] | None = Field(default=None, exclude_if=lambda spread: spread is None)
     """How unlike devices of this model are: standard deviation over mean of what the same work that arithmetic bounds
     takes them (manufacturing and power management). Training waits for the slowest; devices are equal where left

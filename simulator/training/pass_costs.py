@@ -34,6 +34,9 @@ from simulator.training.tiers.levels import levels_of
 
 EXPERTS = "experts"
 """Lane of copies of experts."""
+LONG_RUNS = 0.87
+"""Clock of long runs over that of short benchmarks on the devices that efficiencies of stacks were fitted on, which
+they hold: 0.89 on A100, 0.86 on H100 (docs/models/compute.md, bursts and long runs)."""
 Ticks = Callable[[Comm], int]
 """Ticks of a collective of the group that this device belongs to."""
 TakenBy = Callable[[Comm, bool], Takes]
@@ -97,7 +100,7 @@ class PassCosts:
 
     def _kernel(self, work: Work) -> Content:
         cost = kernel_cost(work, self.device)
-        rate = _efficiency(work, self.job)
+        rate = _efficiency(work, self.job, self.device.sustained)
         pace = self.job.slowest if cost.bound == "compute" else 1.0
         ticks = units.to_ticks(cost.seconds / rate * pace)
         return Content(ticks, memory=ticks * (cost.bound == "memory"), latency=ticks * (cost.bound == "latency"))
@@ -307,12 +310,14 @@ def _stretches(forth: list[Step], back: list[Step], inputs: list[Step]) -> tuple
     )
 
 
-def _efficiency(work: Work, job: Job) -> float:
-    """Rate of a kernel over that of its measured table."""
+def _efficiency(work: Work, job: Job, sustained: bool) -> float:
+    """Rate of a kernel over that of its measured table; of a device with a stated clock of long runs without what the
+    clock of other devices falls by."""
     if isinstance(work, Stream):
         return 1.0
     apart = job.stack.attention_efficiency if isinstance(work, Attention) else None
-    return (apart or job.stack.compute_efficiency).value
+    held = (apart or job.stack.compute_efficiency).value
+    return min(1.0, held / LONG_RUNS) if sustained else held
 
 
 def called(step: Collective, job: Job) -> Comm:

@@ -390,7 +390,8 @@ _QUANTIZED = re.compile(r"(?<![a-z])qlora(?![a-z])")
 def lora(task: str, *texts: str | None) -> tuple[Lora | None, list[str]]:
     """(adapters by the words of a row, what they leave open); None where everything is trained."""
     said = " ; ".join(plain(found or "") for found in (task, *texts))
-    if not re.search(r"(?<![a-z])q?lora(?![a-z])", re.sub(r"no lora", " ", said)):
+    whole = re.match(r"full(?!.*lora)", plain(task))
+    if whole or not re.search(r"(?<![a-z])q?lora(?![a-z])", re.sub(r"no lora", " ", said)):
         return None, []
     rank = re.search(r"rank[ =]*(\d+)|r ?= ?(\d+)", said)
     size = int(next(size for size in rank.groups() if size)) if rank else 16

@@ -10,7 +10,7 @@ from simulator.specs.base import Figure
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import load_spec
 from simulator.training.build import build_job
-from simulator.training.pass_costs import PassCosts
+from simulator.training.pass_costs import LONG_RUNS, PassCosts
 from simulator.training.step import Work
 from tests import jobs
 
@@ -47,3 +47,12 @@ def test_an_efficiency_of_attention_is_of_attention_alone() -> None:
     product = Gemm(4096, 4096, 4096)
     assert ticks(product, **whole) == ticks(product)
     assert ticks(LATENT, **whole) == pytest.approx(share * ticks(LATENT), rel=1e-6)
+
+
+def test_a_device_with_a_stated_clock_does_not_lose_that_of_others() -> None:
+    """Efficiencies of stacks hold what the clocks of A100 and H100 fall by in long runs; an H20's does not fall."""
+    job = build_job(jobs.scenario(software=jobs.stack("megatron-core")))
+    share, work, steady = job.stack.compute_efficiency.value, Gemm(4096, 4096, 4096), device("h20-sxm")
+    found = PassCosts(job, steady, lambda comm: 0).kernel(work).total
+    assert found == pytest.approx(kernel_cost(work, steady).seconds / (share / LONG_RUNS) * 1e12, rel=1e-6)
+    assert ticks(work) == pytest.approx(kernel_cost(work, device("h100-sxm")).seconds / share * 1e12, rel=1e-6)

@@ -143,6 +143,18 @@ def test_products_with_adapters_and_what_they_are_beside(words: str, targets: in
     assert any("attention" in text for text in assumed) == (targets == 2)
 
 
+def test_a_task_that_trains_everything_has_no_adapters_whatever_notes_say() -> None:
+    assert names.lora("full fine-tuning", "packed; LoRA of rank 8 in the rows beside") == (None, [])
+    assert names.lora("full or LoRA fine-tuning", "LoRA rank 8")[0] is not None
+
+
+@pytest.mark.parametrize("words", ["llm.c", "llmq", "LLM.Q (CUDA)"])
+def test_programs_without_a_framework_have_a_stack(words: str) -> None:
+    found = mapped(framework=words, tp=None, pp=None)
+    assert found.scenario.stack.name.startswith("CUDA programs")
+    assert not any("most like it" in text for text in found.assumed)
+
+
 def test_accumulated_microbatches_say_how_many_devices_share_a_model() -> None:
     """64 sequences of 2 accumulated microbatches on 64 devices: 32 replicas of 2 devices; 8 replicas of 8."""
     nothing = {"tp": None, "pp": None, "cp": None, "dp": None, "micro_batch": None, "devices": 64, "global_batch": 64}
