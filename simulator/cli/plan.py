@@ -2,7 +2,8 @@
 
 Of a scenario that trains, layouts (sizes of axes, stages, microbatch, sharding, recomputation) are searched: for the
 fastest on its cluster, with --clusters, --nodes, --tokens, --days and --budget for the cheapest cluster that is done in
-time. What the scenario states stays; --free searches it, --only gives values.
+time. What the scenario states stays; --free searches it, --only gives values. With --order the layout stays, and the
+order of the nodes is searched: which ranks should lie on which, where pairs of nodes have unequal links.
 
 Of one that serves, the largest rate of arrivals is found at which it keeps its objectives (`slo`).
 
@@ -29,6 +30,7 @@ SUMMARY = "the best layout: fastest training, cheapest cluster in time, largest 
 EXAMPLES = (
     "scenarios/training/gpt-175b-plain.yaml --free all --jobs 2 --write best.yaml",
     "scenarios/quickstart.yaml --free all --only recompute=none --nodes 2:16 --tokens 100B --days 30 --grid france",
+    "uneven.yaml --order --write placed.yaml",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s, tpot: 50 ms}"',
     "scenarios/serving/disaggregated-70b-h100.yaml requests.count=2000 --html plan.html",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --vary serving.parallel.tp=1,2,4 --jobs 2',

@@ -26,6 +26,7 @@ OPTIONS = (
     "no_cache",
     "write",
     "sample",
+    "order",
 )
 """Options that only plans of trainings have."""
 FLAGS = ("megatron", "torchtitan")
@@ -56,7 +57,12 @@ def configure(parser: ArgumentParser) -> None:
     group.add_argument("--grid", metavar="NAME", help="power grid, for carbon: `clustersim profiles grids`, or a file")
     group.add_argument("--cache", metavar="FILE", help="where priced layouts are kept (default as of `sweep`)")
     group.add_argument("--no-cache", action="store_true", help="keep nothing and look nothing up")
-    group.add_argument("--write", metavar="FILE", help="write the best layout as a scenario")
+    group.add_argument("--write", metavar="FILE", help="write the best layout, or order of nodes, as a scenario")
+    group.add_argument(
+        "--order",
+        action="store_true",
+        help="search the order of nodes in place of the layout: which ranks should lie on which of unequal nodes",
+    )
 
 
 def _nodes(text: str) -> tuple[int, ...]:
@@ -119,6 +125,8 @@ def execute(arguments: Namespace) -> int:
     from simulator.cli.sweep import CACHE
     from simulator.study.layouts.document import document
 
+    if arguments.order:
+        return _order(arguments)
     asked = _asked(arguments)
     files = {"--json": arguments.json, "--html": arguments.html, "--write": arguments.write}
     outputs.check(files, inputs=(arguments.file,))
@@ -139,6 +147,30 @@ def execute(arguments: Namespace) -> int:
     if shown.layouts:
         _write(arguments, (*arguments.overrides, *shown.layouts[0].overrides))
     return 0 if shown.feasible else InfeasibleError.exit_code
+
+
+def _order(arguments: Namespace) -> int:
+    """Search an order of nodes for the scenario's layout."""
+    from simulator.cli import outputs
+    from simulator.cli.progress import progress
+    from simulator.study.order import best_order
+
+    others = [name for name in (*OPTIONS, "only", "html", "plots", "write_flags") if name not in ("order", "write")]
+    for name in (name for name in others if getattr(arguments, name)):
+        hint = "leave out one of the two: a plan searches layouts, or orders of one layout"
+        raise InputError(Problem(f"--{name.replace('_', '-')} is not of --order", hint=hint))
+    outputs.check({"--json": arguments.json, "--write": arguments.write}, inputs=(arguments.file,))
+    begin = perf_counter()
+    with progress("searching an order of nodes", arguments.quiet):
+        found = best_order(arguments.file, tuple(arguments.overrides))
+    outputs.show("order", found, arguments, elapsed_s=perf_counter() - begin)
+    if arguments.write:
+        from simulator.results.writing import write
+        from simulator.study.layouts.written import scenario_text
+
+        nodes = f"placement={{nodes: [{', '.join(map(str, found.nodes))}]}}"
+        write(arguments.write, scenario_text(arguments.file, arguments.write, (*arguments.overrides, nodes)))
+    return 0
 
 
 def _asked(arguments: Namespace) -> "Asked":

@@ -1,7 +1,8 @@
 """How a group of ranks lies on the fabric: what algorithms need to know, and nothing else.
 
-Members are sorted by rank, so that those of one node are neighbours in every ring. Groups that lie alike share a layout
-and with it all phases of an algorithm.
+Members of one node are neighbours in every ring, and nodes follow one another as the group names them: NCCL numbers
+nodes by the first rank on each (`init.cc`). On a grid members are sorted. Groups that lie alike share a layout and with
+it all phases of an algorithm.
 """
 
 from collections import defaultdict
@@ -107,6 +108,22 @@ class GroupPlacement:
     def _shifted(pattern: Transfers, starts: Ints) -> Transfers:
         src, dst, share = pattern
         return (src + starts[:, None]).ravel(), (dst + starts[:, None]).ravel(), np.tile(share, len(starts))
+
+
+def in_turn(groups: Ints, fabric: Fabric) -> Ints:
+    """Groups (g, n) with the members of a node beside each other, nodes in the order of their first members."""
+    if fabric.network.coordinates(groups[:1, :1]) is not None:
+        return np.sort(groups, axis=-1)
+    node, position = locate(fabric.numbering, groups)[1], np.arange(groups.shape[1])
+    together = np.argsort(node, axis=1, kind="stable")
+    alike = np.take_along_axis(node, together, axis=1)
+    begins = np.concatenate([np.ones((len(groups), 1), np.bool_), np.diff(alike, axis=1) != 0], axis=1)
+    # Of each place in that order, where the members of its node begin: there its first member stands.
+    begin = np.maximum.accumulate(np.where(begins, position, 0), axis=1)
+    first = np.empty_like(together)
+    np.put_along_axis(first, together, np.take_along_axis(together, begin, axis=1), axis=1)
+    found: Ints = np.take_along_axis(groups, np.lexsort((groups, first), axis=1), axis=1)
+    return found
 
 
 def placements(groups: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Ints]]:

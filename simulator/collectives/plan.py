@@ -16,6 +16,7 @@ from simulator.collectives.choice import Choice, choose
 from simulator.collectives.demand import LinkDemand
 from simulator.collectives.link_range import LinkRange
 from simulator.collectives.phase import Phase
+from simulator.collectives.placement import in_turn
 from simulator.collectives.routing import Routing
 from simulator.engine.tape import Activity, Use
 from simulator.errors import InputError, Problem, nearest
@@ -127,7 +128,7 @@ def plan(
         known = (*OPERATIONS, *EXCHANGED)
         raise InputError(Problem(f"unknown collective `{operation}`", hint=nearest(operation, known)))
     ranks = np.atleast_2d(np.asarray(groups, np.int64))
-    ranks = ranks if operation == "send" or bool((ranks[:, 1:] > ranks[:, :-1]).all()) else np.sort(ranks, axis=-1)
+    ranks = ranks if operation == "send" or bool((ranks[:, 1:] > ranks[:, :-1]).all()) else in_turn(ranks, fabric)
     if ranks.shape[1] < 2 or ranks.size == 0 or size_bytes <= 0:
         return Plan(operation, size_bytes, ranks, (), fabric)
     choices = choose(operation, ranks, size_bytes, fabric, profile, algorithm, routing)

@@ -13,6 +13,7 @@ from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.training import local_steps
 from simulator.training.communication import Network
 from simulator.training.job import Job
+from simulator.training.placement import devices_of_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def over_sites(scenario: Scenario, job: Job) -> tuple[str, ...]:
         return ()
     nodes = np.repeat(np.arange(len(sites)), [site.nodes for site in sites])
     place = np.repeat(nodes, scenario.cluster.node.devices)[: job.mesh.world]
+    lie = devices_of_ranks(scenario)
+    place = place if lie is None else place[lie]
     if all(len(np.unique(place[ranks])) == 1 for ranks in local_steps.ranks_of(job, job.workers)):
         return ()
     return (

@@ -27,18 +27,20 @@ from simulator.run.loads import moves, over_steps
 from simulator.run.local_steps import exchanged
 from simulator.run.long.extend import extended
 from simulator.run.long.kept import Kept
+from simulator.run.order.search import searched
 from simulator.run.site import Seat
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed
 from simulator.specs import load_spec
 from simulator.specs.libraries.collectives import CollectiveProfile
-from simulator.specs.scenario import Scenario
+from simulator.specs.scenario import SEARCHED, Scenario
 from simulator.training.arranged import arranged_job
 from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.noise import Perturbation, joined, perturb, slowdowns
 from simulator.training.passes.program import Program, build_program
+from simulator.training.placement import devices_of_ranks
 from simulator.training.tiers.nodes import nodes_of
 from simulator.training.variability import drawn_paces
 
@@ -105,6 +107,8 @@ def run(
     `recording` it is not written down what shared links carried over time.
     """
     how = share_links, recording
+    if scenario.placement == SEARCHED:
+        return searched(scenario, lambda own: run(own, fold=fold, executor=executor, profile=profile, recording=False))
     try:
         with np.errstate(over="raise", invalid="raise"):
             if moves(scenario):
@@ -117,7 +121,7 @@ def run(
 def least_step_s(scenario: Scenario, profile: CollectiveProfile | None = None) -> float:
     """Seconds of a step in which nothing is shared, devices and links: a lower bound of what `run` finds, less what
     rounding may take; 0 where steps differ or are followed by more than themselves."""
-    if moves(scenario) or scenario.training.local_steps is not None:
+    if moves(scenario) or scenario.training.local_steps is not None or scenario.placement == SEARCHED:
         return 0.0
     prepared = prepare(scenario, profile=profile)
     if not prepared.still:
@@ -171,7 +175,10 @@ def prepare(
     links = fabric.build(cluster) if seat is None else seat.fabric
     paces = drawn_paces(scenario, cluster.devices)
     noise = perturb(training.noise, links, training.steps, scenario.seed, cluster.devices, paces)
-    network = Network(job, noise.fabric, profile, None if seat is None else seat.devices)
+    devices = devices_of_ranks(scenario) if seat is None else seat.devices
+    if seat is None and devices is not None and noise.factors is not None:  # a device keeps its pace wherever ranks lie
+        noise = replace(noise, factors=noise.factors[:, devices])
+    network = Network(job, noise.fabric, profile, devices)
     return Prepared(scenario, job, device, network, noise, _fold(fold or scenario.fold, cluster.devices), executor)
 
 

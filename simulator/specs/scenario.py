@@ -5,9 +5,10 @@ kinds, and the unions of all, are loaded when they are asked for. What has a sce
 by its sections, with the functions at the end.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from simulator.specs.base import Spec
 from simulator.specs.hardware import Cluster
@@ -48,8 +49,32 @@ class Common(Spec):
 _SERVES = "only a scenario that serves has it, with `serving:` and `requests:` in place of `training:`"
 
 
+SEARCHED: Final = "searched"
+IN_ORDER: Final = "in-order"
+"""Words for where ranks lie."""
+
+
+class NodeOrder(Spec):
+    """Nodes in the order of the ranks that lie on them."""
+
+    nodes: tuple[Annotated[int, Field(ge=0)], ...]
+    """All nodes of the cluster, from 0: the first ranks lie on the first of them."""
+
+
+def _placed(placement: Any) -> str:
+    """Whether a placement is a word or names nodes."""
+    return "word" if isinstance(placement, str) else "nodes"
+
+
 class Scenario(Trains, Common):
     """One simulated training run."""
+
+    placement: Annotated[
+        Annotated[Literal["in-order", "searched"], Tag("word")] | Annotated[NodeOrder, Tag("nodes")],
+        Discriminator(_placed),
+    ] = Field(default=IN_ORDER, exclude_if=lambda placement: placement == IN_ORDER)
+    """Which node which ranks lie on: `in-order`; `{nodes: [2, 0, 1]}`, the first ranks on node 2; or `searched`, an
+    order that makes the step shorter where pairs of nodes have unequal links, found with the scenario's seed."""
 
     elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("slo", "leap", "records"), _SERVES)
 
@@ -62,6 +87,25 @@ class Scenario(Trains, Common):
                 f"a run that trains takes equal nodes: list it under `jobs`, with `partition: {name}` for those nodes"
             )
         return cluster
+
+    @field_validator("placement")
+    @classmethod
+    def _every_node_once(cls, placement: str | NodeOrder, known: ValidationInfo) -> str | NodeOrder:
+        """An order names each node of the cluster."""
+        cluster = known.data.get("cluster")
+        if isinstance(placement, str) or cluster is None:
+            return placement
+        nodes, many = placement.nodes, cluster.nodes
+        if len(set(nodes)) < len(nodes):
+            raise ValueError(f"node {Counter(nodes).most_common(1)[0][0]} is listed twice")
+        if beyond := [node for node in nodes if node >= many]:
+            raise ValueError(f"there is no node {beyond[0]}: the cluster has {many:,}, from 0 on")
+        if len(nodes) < many:
+            missing = sorted(set(range(many)) - set(nodes))
+            raise ValueError(
+                f"{len(nodes)} of {many} nodes are listed, not node {missing[0]}: write all or fewer `cluster.nodes`"
+            )
+        return placement
 
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from simulator.training.memory import (
     working_memory,
 )
 from simulator.training.passes.step_time import step_ticks
+from simulator.training.placement import devices_of_ranks
 from simulator.training.schedules import AUTO, SIZES_ONLY, Pipeline, frugal, homes, named, own_name, searched
 
 Ints = NDArray[np.int64]
@@ -156,7 +157,7 @@ def priced(scenario: Scenario, job: Job) -> Costs:
 
 def _network(scenario: Scenario, job: Job) -> Network:
     profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
-    return Network(job, fabric.build(scenario.cluster), profile)
+    return Network(job, fabric.build(scenario.cluster), profile, devices_of_ranks(scenario))
 
 
 def with_kept(costs: Costs, job: Job) -> Costs:

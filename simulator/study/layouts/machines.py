@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from simulator.errors import InputError, Problem
 from simulator.run.kinds import kind_of
 from simulator.specs.resolve import Template, read_template
-from simulator.specs.scenario import Scenario
+from simulator.specs.scenario import IN_ORDER, Scenario
 from simulator.study import fingerprint
 from simulator.study.sweep.evaluate import SEPARATORS
 
@@ -53,6 +53,9 @@ def _machine(template: Template, overrides: tuple[str, ...], file: str) -> Machi
     scenario, document = template.changed(overrides).filled()
     if not isinstance(scenario, Scenario):
         raise InputError(Problem(f"this scenario {kind_of(scenario).does}, and layouts are of trainings", file=file))
+    if scenario.placement != IN_ORDER:
+        hint = "leave `placement` out, and search the order of the layout that is found with `--order`"
+        raise InputError(Problem("layouts are searched with ranks in order", file=file, path="placement", hint=hint))
     cluster = scenario.cluster
     name = f"{cluster.nodes:,} x {cluster.name}" if overrides else cluster.name
     text = json.dumps(document, separators=SEPARATORS)

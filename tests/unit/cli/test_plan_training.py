@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli import main
+from tests.matrices import table
 from tests.unit.cli.conftest import ROOT
 
 QUICK = str(ROOT / "scenarios" / "quickstart.yaml")
@@ -161,3 +162,83 @@ def test_a_torchtitan_job_of_the_winner(capsys: pytest.CaptureFixture[str]) -> N
         == 0
     )
     assert 'flavor = "8B"' in capsys.readouterr().out
+
+
+UNEVEN = """
+version: 1
+name: Uneven nodes
+cluster:
+  extends: clusters/generic-a100
+  nodes: 4
+  network: {kind: pairs, matrix: rates.csv}
+model: {extends: models/gpt-1.7b, layers: 4}
+stack: megatron-lm-2022
+training: {global_batch: 32, sequence_length: 1024, parallel: {tp: 8}}
+"""
+
+
+def uneven(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four nodes of which 1 and 2, and 3 and 0, are slowly joined."""
+    rates = [[0, 20, 20, 3], [20, 0, 3, 20], [20, 3, 0, 20], [3, 20, 20, 0]]
+    (folder / "rates.csv").write_text(table("GB/s", rates))
+    (folder / "uneven.yaml").write_text(UNEVEN)
+    monkeypatch.chdir(folder)
+
+
+def test_an_order_is_found_written_and_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uneven(tmp_path, monkeypatch)
+    found = told(capsys, "uneven.yaml", "--order", "--write", "placed.yaml", "--quiet")
+    assert found["kind"] == "order" and found["nodes"] == [0, 1, 3, 2]
+    assert found["called"] == ["n0", "n1", "n3", "n2"] and found["default_pair"]["bandwidth"] == 3e9  # type: ignore[index]
+    assert found["step_s"] < found["default_step_s"]  # type: ignore[operator]
+    assert (tmp_path / "placed.yaml").read_text() == "extends: ./uneven.yaml\nplacement: {nodes: [0, 1, 3, 2]}\n"
+    steps = []
+    for arguments in (["placed.yaml"], ["uneven.yaml", "placement=searched"]):
+        assert main(["run", *arguments, "--json", "-"]) == 0
+        steps.append(json.loads(capsys.readouterr().out)["metrics"]["step_time_s"])
+    assert steps == [found["step_s"]] * 2
+    assert main(["plan", "uneven.yaml", "--order"]) == 0
+    page = capsys.readouterr().out
+    assert "times as fast as with ranks on nodes in order" in page and "1 > 2, 3.00 GB/s" in page
+    assert "0 (n0), 1 (n1), 3 (n3), 2 (n2)" in page
+    assert main(["plan", "uneven.yaml", "cluster.nodes=2", "--order"]) == 0
+    assert "no shorter step was found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["uneven.yaml", "--order", "--top", "3"], "--top is not of --order"),
+        (["uneven.yaml", "--order", "--only", "tp=2"], "--only is not of --order"),
+        (["uneven.yaml", "--order", "--html", "a.html"], "--html is not of --order"),
+        (["uneven.yaml", "placement=searched"], "layouts are searched with ranks in order"),
+        (["uneven.yaml", "--order", "cluster.nodes=8"], "write `nodes: 4` or less"),
+        (["uneven.yaml", "--order", "cluster.network.matrix=none.csv"], "there is no file `none.csv`"),
+        (["uneven.yaml", "--order", "placement={nodes: [0, 1, 2]}"], "3 of 4 nodes are listed, not node 3"),
+        (["uneven.yaml", "--order", "placement={nodes: [0, 1, 2, 2]}"], "node 2 is listed twice"),
+        (["uneven.yaml", "--order", "placement={nodes: [0, 1, 2, 4]}"], "there is no node 4"),
+        (["uneven.yaml", "--order", "placement=best"], "`best` is not accepted"),
+    ],
+)
+def test_orders_that_cannot_be_searched(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    uneven(tmp_path, monkeypatch)
+    assert main(["plan", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error and "Traceback" not in error
+
+
+def test_too_many_nodes_for_an_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uneven(tmp_path, monkeypatch)
+    monkeypatch.setattr("simulator.run.order.search.MOST_NODES", 3)
+    assert main(["run", "uneven.yaml", "placement=searched"]) == 2
+    assert "orders of up to 3 nodes are searched" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""An order of nodes as a page for a terminal."""
