@@ -47,6 +47,7 @@ LIBRARIES: Mapping[str, str] = {
     "FlashAttention-2": "fa2",
     "FlashAttention-3": "fa3",
     "cuDNN": "cudnn",
+    "AITER asm": "fa3",
 }
 FORMATS = (
     *(("fp8", "fp8"), ("float8", "fp8"), ("e4m3", "fp8"), ("mxfp8", "fp8"), ("nvfp4", "fp4"), ("fp4", "fp4")),

@@ -13,7 +13,7 @@ from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.serving_settings import Told
 from simulator.specs.model import Model
 
-V0 = ("vllm-v0", "vllm-v0-blocks", "vllm-v0-blocks-rocm", "vllm-0.5")
+V0 = ("vllm-v0", "vllm-v0-rocm", "vllm-v0-blocks", "vllm-v0-blocks-rocm", "vllm-0.5")
 """Stacks of that engine."""
 V1 = ("vllm", "vllm-serve", "vllm-async")
 """Stacks whose default limits depend on the device and on whether a server asks."""

@@ -28,6 +28,7 @@ BEFORE = {
     "tensorrt-llm-triton": "tensorrt-llm",
     "vllm-0.5": "vllm",
     "vllm-v0": "vllm",
+    "vllm-v0-rocm": "vllm",
     "vllm-v0-blocks": "vllm",
 }
 """The newest stack of an engine by its older ones."""
@@ -117,17 +118,21 @@ def stack_name(engine: str, version: str | None) -> str:
 
 
 def on_device(stack_of: str, version: str | None, accelerator: str) -> str:
-    """The stack, or that of vLLM's V0 engine where a release that had both took it on AMD's devices."""
-    amd = (card(accelerator)[0] or "").startswith("mi")
-    return "vllm-v0" if stack_of == "vllm" and amd and ROCM_V0.search(version or "") else stack_of
+    """The stack, or on AMD's devices that of vLLM's V0 engine there, also where a release that had both took it."""
+    old = stack_of == "vllm-v0" or (stack_of == "vllm" and ROCM_V0.search(version or ""))
+    return "vllm-v0-rocm" if old and _amd(accelerator) else stack_of
+
+
+def _amd(accelerator: str) -> bool:
+    return (card(accelerator)[0] or "").startswith("mi")
 
 
 def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accelerator: str) -> str:
     """The stack, or where weights are in fp8 with a scale for each block the one with that engine's kernels for it."""
     words = stated(precision) or of_name(model_name) or "bf16"
-    if stack_of != "vllm-v0" or not BLOCKS.search(model_name) or known(words)[0] != "fp8":
+    if stack_of not in ("vllm-v0", "vllm-v0-rocm") or not BLOCKS.search(model_name) or known(words)[0] != "fp8":
         return stack_of
-    return "vllm-v0-blocks-rocm" if (card(accelerator)[0] or "").startswith("mi") else "vllm-v0-blocks"
+    return "vllm-v0-blocks-rocm" if _amd(accelerator) else "vllm-v0-blocks"
 
 
 def served(stack_of: str, kind: str, version: str | None, model_name: str) -> str:

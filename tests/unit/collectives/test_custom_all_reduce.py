@@ -15,8 +15,11 @@ MEASURED = {
     ("nccl-h100", "trtllm"): ("dgx-h100", {(2, 8192): 2.8, (4, 262144): 7.9, (8, 1048576): 35.5, (8, 4194304): 79.4}),
     ("nccl-b200", "vllm"): ("dgx-b200", {(2, 8192): 7.1, (4, 8192): 7.4, (8, 8192): 8.1, (4, 1048576): 23.8}),
     ("nccl-b200", "trtllm"): ("dgx-b200", {(2, 8192): 5.2, (4, 262144): 7.2, (8, 1048576): 30.4, (8, 4194304): 55.4}),
+    ("rccl", "vllm"): ("mi300x-cluster", {(2, 4096): 7.07, (2, 16384): 7.53, (4, 2048): 7.18, (4, 32768): 7.58}),
+    ("rccl-mi355x", "vllm"): ("mi355x-cluster", {(8, 196608): 10.0, (8, 786432): 16.0, (8, 1572864): 24.2}),
 }
-"""Microseconds by (devices, bytes) of ai-dynamo/aiconfigurator's tables."""
+"""Microseconds by (devices, bytes) of ai-dynamo/aiconfigurator's tables; on AMD's devices of ROCm/aiter pull request
+801, vllm-project/vllm pull requests 19744 and 39080."""
 
 
 def engine(profile: str, name: str) -> CustomAllReduce:

@@ -244,9 +244,10 @@ def test_the_first_server_of_the_pytorch_flow_captures_nothing() -> None:
 @pytest.mark.parametrize(
     ("version", "stack"),
     [
-        ("0.8.5", "vllm-v0"),
-        ("0.9.1", "vllm-v0"),
-        ("main of 2025-05-01", "vllm-v0"),
+        ("0.6.6", "vllm-v0-rocm"),
+        ("0.8.5", "vllm-v0-rocm"),
+        ("0.9.1", "vllm-v0-rocm"),
+        ("main of 2025-05-01", "vllm-v0-rocm"),
         ("0.9.2", "vllm"),
         ("0.10.0", "vllm"),
     ],
@@ -255,7 +256,7 @@ def test_amd_ran_the_v0_engine_until_june_2025(version: str, stack: str) -> None
     asked = DEEPSEEK | {"model": "Llama-3.1-70B", "precision": {"weights": "bf16"}, "engine_version": version}
     asked |= {"kind": "offline_throughput", "concurrency": None, "num_requests": 64}
     assert mapped(**asked | {"accelerator": "AMD MI300X 192GB"}).stack == stack
-    assert mapped(**asked).stack == "vllm"
+    assert mapped(**asked).stack == stack.replace("vllm-v0-rocm", "vllm-v0" if version == "0.6.6" else "vllm")
 
 
 def test_scales_of_blocks_have_the_kernels_of_their_engine_and_device() -> None:
