@@ -72,7 +72,7 @@ def run(
     if sensitivities and not (kind := kind_of(spec)).better:
         message = f"`sensitivities` has no meaning for a scenario that {kind.does}"
         raise InputError(Problem(message, hint="leave it out"))
-    with nullcontext() if loaded is None else placed(loaded.origins, loaded.sources):
+    with nullcontext() if loaded is None else placed(loaded):
         result = simulate(spec, fold=fold, executor=executor, leap=leap)
     result = overridden(result, texts(overrides) if loaded is None else loaded.overrides)
     if not sensitivities:

@@ -40,7 +40,8 @@ def find(reference: str, rooms: tuple[str, ...], beside: Path | None = None) -> 
     referring file) and from the working folder. `clusters/selene`, or only `selene`, is looked up in the room, in the
     working folder and then in the installed data.
     """
-    return next((path for path in _candidates(reference, rooms, beside) if _exists(path)), None)
+    found = next((path for path in _candidates(reference, rooms, beside) if _exists(path)), None)
+    return None if found is None else Path(found)
 
 
 def entrance(given: str | Path, rooms: tuple[str, ...]) -> Path:
@@ -100,31 +101,31 @@ _WORD = 3
 
 def shown(path: Path) -> str:
     """A file's name in messages and origins: from the data root or the working folder, if it lies below one of them."""
-    for base in (data_root(), Path.cwd()):
-        if path.is_absolute() and path.is_relative_to(base):
-            return str(path.relative_to(base))
-    return str(path)
+    written = str(path)
+    for base in (str(data_root()), os.getcwd()):
+        if written == base or (path.is_absolute() and written.startswith(os.path.join(base, ""))):
+            return written[len(os.path.join(base, "")) :] or os.curdir
+    return written
 
 
 def _names(rooms: tuple[str, ...]) -> list[str]:
-    found = {
-        path.relative_to(base / room).with_suffix("").as_posix()
-        for room in rooms
-        for base in (Path.cwd(), data_root())
-        for suffix in _SUFFIXES
-        for path in (base / room).rglob(f"*{suffix}")
-    }
+    found = set[str]()
+    for room in rooms:
+        for top in {os.path.join(base, room, "") for base in (os.getcwd(), data_root())}:
+            files = (os.path.join(folder, file)[len(top) :] for folder, _, held in os.walk(top) for file in held)
+            found.update(Path(file).with_suffix("").as_posix() for file in files if file.endswith(_SUFFIXES))
     return sorted(found)
 
 
-def _candidates(reference: str, rooms: tuple[str, ...], beside: Path | None) -> Iterator[Path]:
+def _candidates(reference: str, rooms: tuple[str, ...], beside: Path | None) -> Iterator[str]:
     files = (reference,) if reference.endswith(_SUFFIXES) else tuple(reference + suffix for suffix in _SUFFIXES)
+    here = os.getcwd()
     if "/" in reference or reference.endswith(_SUFFIXES):
-        bases = (Path.cwd(),) if beside is None else (beside, Path.cwd())
-        yield from (Path(os.path.normpath(base / file)) for base in bases for file in files)
-    for base in (Path.cwd(), data_root()):
+        bases = (here,) if beside is None else (str(beside), here)
+        yield from (os.path.normpath(os.path.join(base, file)) for base in bases for file in files)
+    for base in (here, str(data_root())):
         for room in rooms:
-            yield from (Path(os.path.normpath(base / room / _bare(file, room))) for file in files)
+            yield from (os.path.normpath(os.path.join(base, room, _bare(file, room))) for file in files)
 
 
 def _bare(reference: str, room: str) -> str:
@@ -135,10 +136,15 @@ def _bare(reference: str, room: str) -> str:
     return reference
 
 
-def _exists(path: Path) -> bool:
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.ENAMETOOLONG}
+"""Why a file cannot be looked at that is not there. Of others that cannot be, reading them will say why."""
+
+
+def _exists(path: Path | str) -> bool:
     try:
-        return path.exists()
-    except OSError as error:  # too long for a name; else it cannot be looked at, and reading it will say why
-        return error.errno != errno.ENAMETOOLONG
+        os.stat(path)
+    except OSError as error:
+        return error.errno not in _ABSENT
     except ValueError:  # no file has such a name
         return False
+    return True

@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from time import time_ns
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -19,8 +19,9 @@ from simulator.errors import InputError, Problem
 from simulator.specs import catalog
 from simulator.specs.base import Spec
 from simulator.specs.files import foreign, roots
+from simulator.specs.files.reading import Reading, Reference, reading
 from simulator.specs.files.roots import RUNS, SCENARIOS, Root
-from simulator.specs.files.shape import Kind, below, canonical, folders, specs
+from simulator.specs.files.shape import Kind, aliases, below, canonical, folders, specs
 from simulator.specs.text.messages import from_pydantic, mistyped
 from simulator.specs.text.overrides import apply, parse
 from simulator.specs.text.yaml_text import Node, Place, plain, read
@@ -29,22 +30,31 @@ if TYPE_CHECKING:
     from simulator.specs.scenario import AnyRun, AnyScenario
 
 S = TypeVar("S", bound=Spec)
+K = TypeVar("K")
+V = TypeVar("V")
 
 MAX_CHAIN = 32
 """Most files that refer to each other in a row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Loaded(Generic[S]):
     """A spec and where it comes from."""
 
     spec: S
     """The validated spec."""
-    origins: dict[str, str]
-    """For each value, by its path such as `training.parallel.tp`: `file:line`, ``override `text` ``, `default` (of the
-    spec), or `derived` (computed from other values)."""
+    root: Node
+    """What its files say, references followed and merged."""
     sources: tuple[str, ...]
     """Files that were read, in the order of reading."""
+
+    @cached_property
+    def origins(self) -> dict[str, str]:
+        """For each value, by its path such as `training.parallel.tp`: `file:line`, ``override `text` ``, `default` (of
+        the spec), or `derived` (computed from other values)."""
+        found: dict[str, str] = {}
+        _origins(self.spec, self.root, "", "default", found)
+        return found
 
     @property
     def scenario(self) -> S:
@@ -53,16 +63,29 @@ class Loaded(Generic[S]):
 
     def placed(self) -> AbstractContextManager[None]:
         """`placed` with its own origins."""
-        return placed(self.origins, self.sources)
+        return placed(self)
+
+
+class _Placing(Protocol):
+    """What knows where values stand: `Loaded`, and the `Scenario` of the Python interface."""
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """As those of `Loaded`."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As those of `Loaded`."""
 
 
 @contextmanager
-def placed(origins: Mapping[str, str], sources: Sequence[str]) -> Iterator[None]:
+def placed(known: _Placing) -> Iterator[None]:
     """Gives problems of later work, which knows paths only, the file and line in which the value stands."""
     try:
         yield
     except InputError as error:
-        raise type(error)(*(_placed(problem, origins, sources) for problem in error.problems)) from error
+        found = (_placed(problem, known.origins, known.sources) for problem in error.problems)
+        raise type(error)(*found) from error
 
 
 @contextmanager
@@ -166,44 +189,38 @@ def load_spec(kind: type[S], reference: str) -> S:
 
     It is made once, and again where one of the files that it came from has changed.
     """
-    key = kind, catalog.entrance(reference, folders(kind)), Path.cwd()
+    key: tuple[type[Spec], Path, Path] = kind, catalog.entrance(reference, folders(kind)), Path.cwd()
     known = _known.get(key)
-    if known is None or known.stamps != tuple(map(_stamp, known.files)):
-        tree = _Tree()
-        root = tree.start(reference, kind)
-        stamps = tuple(map(_stamp, tree.files))
-        known = _Known(_finished(root, kind, tree), tuple(tree.files), stamps)
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        if all(stamp is not None and time_ns() - stamp[0] > SETTLED for stamp in stamps):
-            _known[key] = known
-    return cast("S", known.spec)
+    if known is not None and known.reading.holds():
+        return cast("S", known.spec)
+    tree = _Tree()
+    root = tree.start(reference, kind)
+    read_again = reading(tree.files, tree.references)
+    spec = _finished(root, kind, tree)
+    if read_again is not None:
+        _keep(_known, key, _Known(spec, read_again))
+    return spec
 
 
 MOST_KNOWN = 256
-"""Specs that `load_spec` keeps."""
-SETTLED = 2_000_000_000
-"""Nanoseconds after which another change of a file shows in its time."""
+"""Specs that `load_spec` keeps, and files that are kept with references followed."""
 
 
 class _Known(NamedTuple):
-    """A spec that was made, and its files as they were."""
+    """A spec that was made, and what of."""
 
     spec: Spec
-    files: tuple[Path, ...]
-    stamps: tuple[tuple[int, int] | None, ...]
+    reading: Reading
 
 
 _known: dict[tuple[type[Spec], Path, Path], _Known] = {}
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """What tells a file from an earlier one of the same name; None where it is gone."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
+def _keep(known: dict[K, V], key: K, value: V) -> None:
+    """Know one more, of a bounded number."""
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[key] = value
 
 
 def load_file(kind: type[S], path: str | Path, overrides: Sequence[str] = ()) -> Loaded[S]:
@@ -223,7 +240,7 @@ def _load(
     for text in overrides:
         root = tree.change(root, text, kind)
     spec = _finished(root, choose(root, tree), tree)
-    return Loaded(spec, dict(_origins(spec, root, "", "default")), tuple(tree.sources))
+    return Loaded(spec, root, tuple(tree.sources))
 
 
 def _finished(root: Node, chosen: type[S] | None, tree: "_Tree") -> S:
@@ -306,7 +323,25 @@ class _At(NamedTuple):
 
     def below(self, key: str) -> "_At":
         """One key deeper."""
-        return self._replace(path=f"{self.path}.{key}" if self.path else key)
+        return _At(f"{self.path}.{key}" if self.path else key, self.chain)
+
+    @property
+    def beside(self) -> Path | None:
+        """Folder of the file that is being read; None in what was written beside no file."""
+        return self.chain[-1].parent if self.chain else None
+
+
+class _Expanded(NamedTuple):
+    """A file with its references followed, all without a problem."""
+
+    root: Node
+    sources: tuple[str, ...]
+    """Names of the files that were read, in the order of reading."""
+    reading: Reading
+
+
+_expanded: dict[tuple[Path, str, Kind], _Expanded] = {}
+"""By the file, its name in messages, and what it is a file of."""
 
 
 class _Tree:
@@ -317,6 +352,8 @@ class _Tree:
         self.sources: list[str] = []
         self.files: list[Path] = []
         """Files that were read, with their paths."""
+        self.references: list[Reference] = []
+        """References that were followed."""
         self.broken: set[str] = set()
         """Paths at which a reference could not be followed; what is wrong below them is a consequence."""
 
@@ -347,6 +384,22 @@ class _Tree:
         position = self.sources.index(problem.file) if problem.file in self.sources else len(self.sources)
         return position, problem.line or 0, problem.column or 0
 
+    def _kept_file(self, path: Path, kind: Kind, at: _At) -> Node:
+        """A file that another one refers to, as it was read before where that holds."""
+        key = path.absolute(), catalog.shown(path), kind
+        known = _expanded.get(key)
+        if known is not None and len(at.chain) + len(known.reading.files) <= MAX_CHAIN and known.reading.holds():
+            self.files += known.reading.files
+            self.references += known.reading.references
+            self.sources += [name for name in known.sources if name not in self.sources]
+            return known.root
+        files, references, wrong = len(self.files), len(self.references), (len(self.problems), len(self.broken))
+        root = self._file(path, kind, at)
+        sound = wrong == (len(self.problems), len(self.broken))
+        if sound and (found := reading(self.files[files:], self.references[references:])) is not None:
+            _keep(_expanded, key, _Expanded(root, tuple(dict.fromkeys(map(catalog.shown, found.files))), found))
+        return root
+
     def _file(self, path: Path, kind: Kind | Root, at: _At) -> Node:
         name = catalog.shown(path)
         self.files.append(path.absolute())
@@ -362,15 +415,35 @@ class _Tree:
     def _expand(self, node: Node, kind: Kind, at: _At) -> Node:
         """The node with its references followed and foreign names translated."""
         if isinstance(node.value, list):
-            items = [self._expand(item, below(kind, str(i)), at.below(str(i))) for i, item in enumerate(node.value)]
-            return replace(node, value=items)
+            inner = [(item, below(kind, str(i)), str(i)) for i, item in enumerate(node.value)]
+            return Node([self._value(*item, at) for item in inner], node.place, node.keys, node.whole)
         if isinstance(node.value, dict):
             return self._expand_mapping(node, node.value, kind, at)
         if isinstance(node.value, str) and folders(kind):
             return self._follow(node, kind, at)
         return node
 
+    def _value(self, node: Node, kind: Kind, key: str, at: _At) -> Node:
+        """What stands under a key, expanded; most is no reference and stays as it is."""
+        if isinstance(node.value, (dict, list)) or (isinstance(node.value, str) and folders(kind)):
+            return self._expand(node, kind, at.below(key))
+        return node
+
     def _expand_mapping(self, node: Node, entries: dict[str, Node], kind: Kind, at: _At) -> Node:
+        value, keys = entries, node.keys
+        if not aliases(kind).keys().isdisjoint(entries):
+            value, keys = self._canonical(node, entries, kind, at)
+        base = value.get("extends") if specs(kind) else None
+        if base is not None:
+            value = {name: child for name, child in value.items() if name != "extends"}
+        expanded = {name: self._value(child, below(kind, name), name, at) for name, child in value.items()}
+        top = Node(expanded, node.place, keys, node.whole)
+        return top if base is None else self._extend(base, top, kind, at)
+
+    def _canonical(
+        self, node: Node, entries: dict[str, Node], kind: Kind, at: _At
+    ) -> tuple[dict[str, Node], dict[str, Place]]:
+        """The values and the places of the keys of a mapping by the names of its fields."""
         value: dict[str, Node] = {}
         keys: dict[str, Place] = {}
         written: dict[str, str] = {}
@@ -381,10 +454,7 @@ class _Tree:
                 self.problems.append(node.keys[key].problem(message, at.below(key).path, "keep one of them"))
             else:
                 value[name], keys[name], written[name] = child, node.keys[key], key
-        base = value.pop("extends", None) if specs(kind) else None
-        expanded = {name: self._expand(child, below(kind, name), at.below(name)) for name, child in value.items()}
-        top = replace(node, value=expanded, keys=keys)
-        return top if base is None else self._extend(base, top, kind, at)
+        return value, keys
 
     def _extend(self, reference: Node, top: Node, kind: Kind, at: _At) -> Node:
         """A mapping over the file that it extends."""
@@ -402,14 +472,16 @@ class _Tree:
     def _follow(self, node: Node, kind: Kind, at: _At) -> Node:
         """The content of the file that a scalar names; the scalar, and a problem, where that fails."""
         try:
-            return replace(self._file(self._named(node, kind, at), kind, at), whole=True)
+            path = self._named(node, kind, at)
+            self.references.append(Reference(str(node.value), folders(kind), at.beside, path))
+            return replace(self._kept_file(path, kind, at), whole=True)
         except InputError as error:
             self._fail(at, *error.problems)
             return node
 
     def _named(self, node: Node, kind: Kind, at: _At) -> Path:
         reference, rooms = str(node.value), folders(kind)
-        beside = at.chain[-1].parent if at.chain else None
+        beside = at.beside
         path = catalog.find(reference, rooms, beside) or foreign.find(reference, rooms, beside)
         if path is None and (missing := foreign.empty_folder(reference, rooms, beside)):
             hint = f"name a folder that has one, a `{missing}` itself, or a YAML file"
@@ -458,17 +530,19 @@ def _validate(root: Node, kind: type[S], tree: _Tree) -> S | None:
         return None
 
 
-def _origins(value: Any, node: Node | None, path: str, otherwise: str) -> Iterator[tuple[str, str]]:
-    """(path, origin) of each value; `otherwise` is the origin of what has no node."""
-    here = otherwise if node is None else str(node.place)
-    known = {} if node is None else node.children()
+def _origins(value: Any, node: Node | None, path: str, otherwise: str, found: dict[str, str]) -> None:
+    """Add the origin of each value by its path; `otherwise` is that of what has no node."""
     if isinstance(value, Spec):
+        known, unwritten = {} if node is None else node.children(), value.unwritten
         for name in type(value).model_fields:
             unset = "derived" if node is not None and name in value.model_fields_set else "default"
-            child = node if name in value.unwritten else known.get(name)
-            yield from _origins(getattr(value, name), child, f"{path}.{name}" if path else name, unset)
-    elif isinstance(value, (dict, list, tuple)) and value:
+            child = node if name in unwritten else known.get(name)
+            _origins(getattr(value, name), child, f"{path}.{name}" if path else name, unset, found)
+        return
+    here = otherwise if node is None else str(node.place)
+    if isinstance(value, (dict, list, tuple)) and value:
+        known = {} if node is None else node.children()
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _origins(item, known.get(str(key)), f"{path}.{key}", here)
+            _origins(item, known.get(str(key)), f"{path}.{key}", here, found)
     else:
-        yield path, here
+        found[path] = here

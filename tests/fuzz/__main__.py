@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
 from subprocess import TimeoutExpired, run
-from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from tests.fuzz import harness
@@ -90,7 +89,7 @@ def _batch(arguments: Namespace) -> int:
     generator, _ = KINDS[arguments.kind]
     numbers = range(arguments.first, arguments.first + arguments.count)
     failed = False
-    with TemporaryDirectory() as folder:
+    with harness.empty_folder() as folder:
         kind, out = arguments.kind, arguments.out.absolute()
         for number, given, told in harness.run(generator, kind, arguments.seed, numbers, Path(folder), out):
             failed = True

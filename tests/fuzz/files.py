@@ -7,10 +7,9 @@ import zipfile
 from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.fuzz.harness import Input, answered
+from tests.fuzz.harness import Input, answered, empty_folder
 from tests.fuzz.mutations import ATOMS, ROOT, SERVING, spoil
 
 CHEAP = ["training.global_batch=4", "training.sequence_length=512"]
@@ -51,7 +50,7 @@ def cache_(random: Random) -> Input:
         for _ in range(random.choice((1, 3))):
             spoil(data, random)
         return _sweep(bytes(data))
-    with TemporaryDirectory() as folder:
+    with empty_folder() as folder:
         path = Path(folder) / "c"
         path.write_bytes(made)
         file = sqlite3.connect(path)
@@ -265,7 +264,7 @@ def _made() -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     quick = str(ROOT / "scenarios/quickstart.yaml")
     serve = str(ROOT / "scenarios/serving/prefill-first-a100.yaml")
-    with TemporaryDirectory() as name:
+    with empty_folder() as name:
         folder = Path(name)
         _done(["run", quick, *CHEAP, "--save", str(folder / "r"), "--quiet"])
         _done(["run", serve, *SERVING, "--save", str(folder / "s"), "--quiet"])

@@ -16,6 +16,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 from simulator.cli import main
@@ -28,6 +29,10 @@ MOST_SAID = 60_000
 """Characters on standard error."""
 CODES = (0, 1, 2, 4)
 """Exit codes of a command that did its work or refused it."""
+
+
+MEMORY = Path("/dev/shm")
+"""Folder whose files are kept in memory, of systems that have one: taking a folder away waits for a disk."""
 
 
 TOO_LONG = "took longer than it may"
@@ -97,6 +102,11 @@ def _wrong(answer: Answer) -> str | None:
     if len(answer.err) > MOST_SAID:
         return f"said {len(answer.err):,} characters"
     return None
+
+
+def empty_folder() -> "TemporaryDirectory[str]":
+    """A folder for the files of inputs, in memory where that can be."""
+    return TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
 
 
 def place(given: Input, folder: Path) -> None:

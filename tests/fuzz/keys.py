@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 from simulator.axes import AXES
@@ -28,7 +27,7 @@ from simulator.training.context.base import SCHEMES
 from simulator.training.optimizers.base import OPTIMIZERS
 from simulator.training.schedules.base import SCHEDULES
 from tests.fuzz import fleets, mutations, semantics, tiers
-from tests.fuzz.harness import Input
+from tests.fuzz.harness import Input, empty_folder
 
 TRIES = 12
 """Draws of a key after which a scenario stays without it."""
@@ -99,7 +98,7 @@ def _with_one(document: dict[str, Any], random: Random, train: bool) -> dict[str
 
 def _loads(document: Mapping[str, Any]) -> bool:
     """Whether the loader takes a scenario, or ends otherwise than it should."""
-    with TemporaryDirectory() as folder:
+    with empty_folder() as folder:
         path = Path(folder) / "s.yaml"
         path.write_text(json.dumps(document), encoding="utf-8")
         try:

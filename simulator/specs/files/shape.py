@@ -1,7 +1,7 @@
 """What the types of the specs say about a place in a file: which spec stands there, and what lies below a key."""
 
 import types
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from simulator.errors import nearest
@@ -78,6 +78,7 @@ def below(annotation: Kind, key: str) -> Kind | None:
     return known if known is not None else next(iter(_items(annotation, key)), None)
 
 
+@lru_cache(maxsize=1024)
 def suggestion(annotation: Kind, key: str) -> str:
     """What to write instead of a key that is not known at this place: where it belongs, or the nearest name."""
     for kind in specs(annotation):

@@ -1,6 +1,6 @@
 """From what pydantic says to what a person needs: the place in the file, the path, and what to write instead."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -67,17 +67,23 @@ def plainly(detail: Mapping[str, Any]) -> str:
     return f"{key}: {message}" + (f"; {hint}" if hint else "")
 
 
-def mistyped(node: Node, kind: Kind, path: str = "") -> Iterator[Problem]:
+def mistyped(root: Node, kind: Kind) -> list[Problem]:
     """Scalars that pydantic would quietly turn into something else: `yes` or 1 for true, true for 1, quoted numbers."""
+    found: list[Problem] = []
+    _mistyped(root, kind, "", found)
+    return found
+
+
+def _mistyped(node: Node, kind: Kind, path: str, found: list[Problem]) -> None:
+    """Add those at a path and below it."""
     for key, child in node.children().items():
-        yield from mistyped(child, below(kind, key), _join(path, key))
-    if node.value is not None and not isinstance(node.value, (dict, list)):
-        wanted = _unparsed(kind)
-        if wanted and not _fits(node.value, wanted):
+        inner = below(kind, key)
+        if isinstance(child.value, (dict, list)):
+            _mistyped(child, inner, _join(path, key), found)
+        elif child.value is not None and (wanted := _unparsed(inner)) and not _fits(child.value, wanted):
             name = "`true` or `false`" if wanted == {bool} else "a number" if float in wanted else "a whole number"
-            yield node.place.problem(
-                f"{excerpt(node.value)} is not {name}", path, f"write {name}{_unquoted(node.value)}"
-            )
+            message, hint = f"{excerpt(child.value)} is not {name}", f"write {name}{_unquoted(child.value)}"
+            found.append(child.place.problem(message, _join(path, key), hint))
 
 
 @cache

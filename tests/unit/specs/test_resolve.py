@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.specs import dump, load_file, load_scenario, load_spec, scenario_hash
+from simulator.specs import dump, load_file, load_scenario, load_spec, resolve, scenario_hash
+from simulator.specs.text.yaml_text import read
 from tests.effort import examples
 from tests.unit.specs.garage import Car, Motor, Seats
 
@@ -324,6 +325,45 @@ def test_misspelt_layout_keys_name_the_nearest(write) -> None:
         "s.yaml:6:62: training.parallel.tensor_model_paralel_size: unknown key `tensor_model_paralel_size`; "
         "did you mean `tensor_model_parallel_size`?"
     )
+
+
+def test_a_file_that_others_refer_to_is_read_once_and_again_when_it_or_another_is_meant(garage, monkeypatch) -> None:
+    read_files = []
+    monkeypatch.setattr(resolve, "read", lambda path, *more: read_files.append(path.name) or read(path, *more))
+    old = time.time() - 60
+
+    def aged(path: str, text: str) -> None:
+        os.utime(garage(path, text), (old, old))
+
+    def loaded() -> str:
+        read_files.clear()
+        found = load_file(Car, "cars/small.yaml")
+        assert found.sources == load_file(Car, "cars/small.yaml").sources
+        return found.spec.motor.name
+
+    os.utime("parts/motors/diesel.yaml", (old, old))
+    assert loaded() == "diesel" and read_files.count("diesel.yaml") == 1
+    assert loaded() == "diesel" and read_files == ["small.yaml", "small.yaml"]
+    garage("parts/motors/diesel.yaml", "name: newer\ndelay: 1 s\n")
+    assert loaded() == "newer" and read_files.count("diesel.yaml") == 2  # so young that it may change and look the same
+    aged("parts/motors/diesel.yaml", "name: older\ndelay: 1 s\n")
+    assert loaded() == "older"
+    aged("cars/motors/diesel.yaml", "name: beside\ndelay: 1 s\n")
+    assert loaded() == "beside"
+    os.remove("cars/motors/diesel.yaml")
+    assert loaded() == "older"
+
+
+def test_what_files_that_were_read_before_refer_to_is_followed(garage) -> None:
+    old = time.time() - 60
+    for name, text in (("a", "extends: b\nname: a\n"), ("b", "extends: small\nname: b\n")):
+        os.utime(garage(f"cars/{name}.yaml", text), (old, old))
+    for file in ("cars/small.yaml", "parts/motors/diesel.yaml"):
+        os.utime(file, (old, old))
+    whole = ("cars/a.yaml", "cars/b.yaml", "cars/small.yaml", "parts/motors/diesel.yaml")
+    assert [load_file(Car, "cars/a.yaml").sources for _ in range(2)] == [whole, whole]
+    os.utime(garage("cars/small.yaml", "extends: a\nname: small\n"), (old, old))
+    assert "files refer to each other in a circle" in refusal(Car, "cars/a.yaml")[0]
 
 
 def test_a_spec_is_made_once_and_again_when_a_file_of_it_changes(garage) -> None:
