@@ -543,8 +543,7 @@ class ServingStack(Spec):
     fused_elementwise: bool = True
     """Whether activation, residual and normalisation are fused into few kernels."""
     split: Literal["tensor", "layer"] = "tensor"
-    """How a model is spread over the devices of a replica unless said otherwise; `layer`: llama.cpp, decoding one
-    device at a time."""
+    """How a replica's devices share a model unless said otherwise; `layer`: llama.cpp, decoding one at a time."""
     iteration_overhead: Figure[Seconds]
     """Fitted: host time of an iteration that the device waits for."""
     sequence_overhead: Figure[Seconds]
@@ -570,6 +569,8 @@ class ServingStack(Spec):
     """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
     peer_memory: Figure[Bytes] | None = Field(default=None, exclude_if=lambda figure: figure is None)
     """The same for each time that a tensor-parallel group doubles: buffers of collectives."""
+    cache_factor: Figure[Annotated[float, Field(ge=1)]] | None = Field(default=None, exclude_if=lambda one: one is None)
+    """Memory that a token takes in the cache over what its keys and values, or latents, have; 1 if left out."""
     notes: str = ""
     """What a reader should know."""
 

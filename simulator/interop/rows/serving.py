@@ -224,7 +224,10 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     stack_name = names.supporting(stack_name, row.accelerator, assumed)
     said = _said(row)
     stack_name = said.stack or names.with_blocks(stack_name, row.model, row.precision or {}, row.accelerator)
-    stack_name = names.served(stack_name, row.kind, row.engine_version, row.model) if row.kind in ONLINE else stack_name
+    if row.kind in ONLINE:
+        stack_name = names.served(stack_name, row.kind, row.engine_version, row.model)
+    else:
+        stack_name = names.with_flow(stack_name, row.model)
     if names.stands_in(row.engine):
         assumed.append(f"engine `{row.engine}` as {stack_name}, the most like it")
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:

@@ -148,6 +148,12 @@ def served(stack_of: str, kind: str, version: str | None, model_name: str) -> st
     return "vllm-serve" if alone and stack_of == "vllm" else stack_of
 
 
+def with_flow(stack_of: str, model_name: str) -> str:
+    """The stack, or TensorRT-LLM's PyTorch flow where its releases have nothing else for the model, for the reason that
+    `served` gives. Engines of its preview branch are told by settings."""
+    return "tensorrt-llm-pytorch" if stack_of == "tensorrt-llm" and DEEPSEEK.search(model_name) else stack_of
+
+
 def stands_in(engine: str) -> bool:
     """Whether the stack of an engine's name is that of another engine."""
     known_as = _engine(engine)

@@ -88,6 +88,7 @@ def footprint(
         kv_token = sum(
             count * shard.cached_of(kind) * share for (kind, count), share in zip(attending, shares, strict=True)
         )
+    kv_token *= stack.cache_factor.value if stack.cache_factor else 1.0
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
     peers = stack.peer_memory.value * log2(shard.tp) if stack.peer_memory else 0.0
     return Footprint(weights, max(rows, logits), stack.memory_overhead.value + peers, kv_token, state)

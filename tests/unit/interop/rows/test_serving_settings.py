@@ -239,6 +239,15 @@ def test_the_first_server_of_the_pytorch_flow_captures_nothing() -> None:
     offline = mapped(**DEEPSEEK | {"engine": "trt-llm"} | built)
     assert not offline.tuned and offline.scenario.stack.graphs == 2048
     assert offline.scenario.serving.batching.max_sequences == 2048
+    assert offline.stack == "tensorrt-llm-deepseek"
+
+
+def test_releases_of_tensorrt_llm_have_the_pytorch_flow_alone_for_deepseek() -> None:
+    guide = DEEPSEEK | {"engine": "TensorRT-LLM", "engine_version": "2025 (commit b6261862)", "source": "a guide"}
+    guide |= {"kind": "offline_throughput", "concurrency": None, "num_requests": 64}
+    assert mapped(**guide).stack == "tensorrt-llm-pytorch"
+    assert mapped(**guide | {"model": "Llama-3.1-70B"}).stack == "tensorrt-llm"
+    assert mapped(**guide | {"model": "DeepSeek-R1-Distill-Llama-70B"}).stack == "tensorrt-llm"
 
 
 @pytest.mark.parametrize(

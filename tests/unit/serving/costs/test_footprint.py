@@ -151,6 +151,20 @@ def test_one_cache_for_all_layers_keeps_whole_sequences() -> None:
     assert own == whole * (0.5 + 0.5 * 128 / 1024)
 
 
+def test_a_cache_takes_what_its_engine_was_seen_to_take() -> None:
+    """219 KB a token of DeepSeek-V3's latents in 16 bits (NVIDIA/TensorRT-LLM issue 2683)."""
+    shape = load_spec(Model, "deepseek-v3")
+    device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
+    shard = Shard(shape, 8, resolve_formats(NumberFormats(weights="fp8", kv="bf16"), device)[0], True)
+    branch = load_spec(ServingStack, "tensorrt-llm-deepseek")
+    plain = load_spec(ServingStack, "tensorrt-llm")
+    ours, theirs = (
+        footprint(shard, depths(shape, (shape.layers,)), 0, one, 2048, 64, 4096).kv_token for one in (plain, branch)
+    )
+    assert ours == 61 * 576 * 2
+    assert theirs == pytest.approx(219e3, rel=0.01)
+
+
 def test_layers_with_a_window_keep_no_more_than_it() -> None:
     """gpt-oss: half of the layers look back 128 tokens."""
     model = load_spec(Model, "gpt-oss-20b")
