@@ -1,13 +1,14 @@
 """Time of a mixture of experts: every row goes through the MLPs of a few of many experts.
 
-With T rows, k of E experts each and independent choices, h = E (1 - (1 - k / E)^T) experts are hit, with T k / h rows
-each (rounded up). Their products are those of `rows.py` with h in a batch, at `rate` and `memory` of a dense product;
-choosing, sorting, activation and sum pass over the rows besides, and some kernels take a time for each expert that the
-device holds, with rows or without. Fit and errors: docs/models/serving-cost.md. Left out:
-experts that are chosen more often than others, so that fewer are hit and they fill unevenly.
+With T rows, k of E experts each and independent choices, h = E (1 - E[(1 - p)^T]) experts are hit, with T k / h rows
+each (rounded up); p is the popularity of an expert, k / E of all or spread about it. Their products are those of
+`rows.py` with h in a batch, at `rate` and `memory` of a dense product; choosing, sorting, activation and sum pass over
+the rows besides, and some kernels take a time for each expert that the device holds, with rows or without. Fit and
+errors: docs/models/serving-cost.md. Left out: experts that fill unevenly, so that those with more rows take longer.
 """
 
 from dataclasses import dataclass, replace
+from math import lgamma
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +38,25 @@ class ExpertCurve:
     """Seconds of each expert of the device, with rows or without: what counts rows and lays out tiles by expert."""
 
 
-def experts_hit(rows: Ints, experts: int, top_k: int) -> Floats:
-    """Experts that at least one of so many rows goes to, on average; shape of `rows`."""
-    hit: Floats = experts * (1.0 - np.power(1.0 - top_k / experts, rows.astype(np.float64)))
+def experts_hit(rows: Ints | Floats, experts: int, top_k: int, variance: float = 0.0) -> Floats:
+    """Experts that at least one of so many rows goes to, on average; shape of `rows`.
+
+    `variance` is that of the popularity of experts over the square of its mean k / E: popularity has the beta
+    distribution of this mean and variance, so that h = E (1 - G(a + b) G(b + T) / (G(b) G(a + b + T))) with a = 1 /
+    `variance`, b = a (E / k - 1) and G the gamma function (beta-binomial choices). 0: all experts alike.
+    """
+    count = rows.astype(np.float64)
+    if variance == 0 or top_k >= experts:
+        alike: Floats = experts * (1.0 - np.power(1.0 - top_k / experts, count))
+        return alike
+    a = 1.0 / variance
+    b = a * (experts / top_k - 1.0)
+    missed = lgamma(a + b) - lgamma(b) + _log_gamma(b + count) - _log_gamma(a + b + count)
+    hit: Floats = -experts * np.expm1(missed)
     return hit
+
+
+_log_gamma = np.vectorize(lgamma, otypes=[np.float64])
 
 
 def expert_seconds(

@@ -28,8 +28,10 @@ def shares_of(load: RouterLoad, experts: int, top_k: int, rows: float, seed: int
     if load.load == "degenerate":
         alike: Floats = (np.arange(experts) < top_k) / top_k
         return alike
-    if load.load == "random":
-        drawn = stream(seed, "routing").multinomial(round(rows) * top_k, np.full(experts, 1 / experts))
+    if load.load in ("random", "uneven"):
+        random, alike = stream(seed, "routing"), np.ones(experts)
+        liked = random.dirichlet(alike / load.variance) if load.load == "uneven" else alike / experts
+        drawn = random.multinomial(round(rows) * top_k, liked)
         chosen: Floats = drawn / max(drawn.sum(), 1)
         return chosen
     return falling(experts, load.exponent if load.load == "zipf" else 0.0)

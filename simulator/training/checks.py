@@ -367,6 +367,7 @@ def without_experts(training: Training, model: Model) -> list[str]:
             experts and routing.states("exponent") and routing.load not in ("zipf", "drifting"),
             _not(routing, "exponent"),
         ),
+        (experts and routing.states("variance") and routing.load != "uneven", _not(routing, "variance")),
         (experts and routing.states("drift") and routing.load != "drifting", _not(routing, "drift")),
         (experts and routing.first_step and not routing.moves, _not(routing, "first_step")),
         (experts and routing.rebalanced > 1 and not routing.moves, _not(routing, "rebalanced")),

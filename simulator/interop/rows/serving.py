@@ -258,7 +258,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         kv_cache=_cache(row, said),
         speculation=drafts,
         stream_interval=said.stream_interval or 1,
-        experts=_experts(placed, assumed),
+        experts=_experts(model, assumed),
         overlap=NANO if stack_name == "nanoflow" else Overlap(),
     )
     scenario = ServingScenario(
@@ -276,14 +276,13 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     return MappedServing(row, scenario, stack_name, count, steady, tuned, filled, tuple(assumed))
 
 
-def _experts(placed: Mapping[str, Any], assumed: list[str]) -> ExpertTraffic:
-    """How experts are chosen: by rows on their own, so that the device with most of them decides where they are spread;
-    a few rows hit twice as many of its experts as of the mean device's."""
-    layouts = (placed.get("parallel"), *(pool.parallel for pool in placed.get("pools", ())))
-    if all(layout is None or layout.ep == 1 for layout in layouts):
+def _experts(model: Model, assumed: list[str]) -> ExpertTraffic:
+    """How experts are chosen: by rows on their own, some experts more often than others, so that a batch reads fewer of
+    them and the device with most rows decides where they are spread."""
+    if model.experts is None:
         return ExpertTraffic()
-    assumed.append("rows choose experts independently, all experts alike")
-    return ExpertTraffic(routing=RouterLoad(load="random"))
+    assumed.append("rows choose experts independently, some experts more often than others")
+    return ExpertTraffic(routing=RouterLoad(load="uneven"))
 
 
 def _said(row: ServingRow, role: str = "") -> Told:
@@ -313,6 +312,9 @@ def _told(
         assumed.append("no captured graphs, as in the benchmark's scripts")
     if said.captures is False or told.eager or not names.captures(row.engine):
         stack = stack.model_copy(update={"graphs": None})
+    if said.experts_from_python and precision.experts is not None:
+        assumed.append("Python launches the kernels of experts, as in the benchmark's scripts; as long as under SGLang")
+        stack = stack.model_copy(update={"experts_launch": names.stack("sglang").experts_launch})
     if said.overlaps_verification:
         stack = stack.model_copy(update={"verify_overhead": None})
     if stack.expert_kernels[0] == "cutlass" and precision.weights == "fp8" and names.DEEPSEEK.search(row.model):

@@ -73,6 +73,8 @@ class Told(Spec):
     """Kernels of mixtures of experts."""
     expert_rows: Format | None = None
     """Format of the rows that they multiply."""
+    experts_from_python: bool | None = None
+    """Whether Python launches kernels of mixtures (Triton's) where the engine captures no graphs of prompts."""
     poll_interval: Count | None = None
     """Decode iterations between two looks for new requests."""
     stream_interval: Count | None = None
@@ -169,7 +171,10 @@ def known() -> tuple[Setting, ...]:
     return load_file(Settings, data_root() / FILE).spec.settings
 
 
-OF_ALL = {"stack", "captures", "experts", "expert_rows", "stream_interval", "kv", "overlaps_verification"}
+OF_ALL = {
+    *("stack", "captures", "experts", "expert_rows", "experts_from_python"),
+    *("stream_interval", "kv", "overlaps_verification"),
+}
 """Settings of engines and kernels, which workers of both roles share; limits are those of each role."""
 
 

@@ -6,6 +6,8 @@ with probability 1 - (1 - p_e)^(R / m_e), rows choosing independently of each ot
 to do: the one with most rows, or the one that reads most experts.
 
 With `random` all experts are alike and the noise of sampling decides: the mean over draws, for powers of two of rows.
+With `uneven` the popularity of experts is drawn as well (a Dirichlet distribution), unless a balancer packs heavy
+experts with light ones.
 """
 
 from collections.abc import Iterator
@@ -30,6 +32,8 @@ Floats = NDArray[np.float64]
 PATH = "serving.experts.routing"
 DRAWS = 32
 """Draws of which the mean is taken where rows choose at random."""
+DRAWN = ("random", "uneven")
+"""Loads of which draws are taken."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Spread:
         if load.moves:
             hint = "write `load: counts` with the rows of each expert"
             raise InputError(Problem(f"`{load.load}` is of the steps of a training", path=f"{PATH}.load", hint=hint))
-        even = load.load == "balanced" and not load.replicas and not self.experts % self.devices
+        alike = load.load == "balanced" or (load.load in DRAWN and self.devices == 1)
+        even = alike and not load.replicas and not self.experts % self.devices
         object.__setattr__(self, "even", even)
         if not even:
             _ = self._copies
@@ -76,8 +81,13 @@ class Spread:
     @cached_property
     def _shares(self) -> Floats:
         """Share of all copies of rows of each expert, without the noise of sampling; (experts,)."""
-        calm = self.load.model_copy(update={"load": "balanced"}) if self.load.load == "random" else self.load
+        calm = self.load.model_copy(update={"load": "balanced"}) if self.load.load in DRAWN else self.load
         return shares_of(calm, self.experts, self.top_k, 0.0, 0, PATH)
+
+    @property
+    def variance(self) -> float:
+        """Relative variance of the popularity of experts, where it is not known of each."""
+        return self.load.variance if self.load.load == "uneven" else 0.0
 
     @property
     def chosen(self) -> Floats:
@@ -120,11 +130,11 @@ class Spread:
         a row counts for as much as k experts work on."""
         if self.even:
             # At least one expert has work on the device that all wait for.
-            hit = np.maximum(experts_hit(rows, self.experts, self.top_k) / self.devices, 1.0)
+            hit = np.maximum(experts_hit(rows, self.experts, self.top_k, self.variance) / self.devices, 1.0)
             yield rows / self.devices, hit
-        elif self.load.load == "random":
+        elif self.load.load in DRAWN:
             here = rows * self.hottest(rows) / self.devices
-            yield here, np.maximum(self.slots * (1 - (1 - 1 / self.slots) ** (here * self.top_k)), 1.0)
+            yield here, np.maximum(experts_hit(here * self.top_k, self.slots, 1, self.variance), 1.0)
         else:
             yield from self._uneven(rows)
 
@@ -146,7 +156,7 @@ class Spread:
 
     def hottest(self, rows: Ints) -> Floats:
         """Rows of the busiest device over the mean, for each number of rows of all ranks; at least 1."""
-        if self.load.load != "random" or not len(rows):
+        if self.load.load not in DRAWN or not len(rows):
             return np.full(len(rows), float(self.held.max()) * self.devices)
         exponents = np.log2(np.maximum(rows, 1).astype(np.float64))
         known = range(int(exponents.min()), int(np.ceil(exponents.max())) + 1)
@@ -158,7 +168,10 @@ class Spread:
         known = self.__dict__.setdefault("_known", {})
         if rows not in known:
             copies, device, expert = self._copies
-            counts = stream(0, "routing").multinomial(rows * self.top_k, self._shares, DRAWS)
+            random, liked = stream(0, "routing"), self._shares
+            if self.variance and self.load.placement != "packed":
+                liked = random.dirichlet(np.full(self.experts, 1 / self.variance), DRAWS)
+            counts = random.multinomial(rows * self.top_k, liked, DRAWS)
             each = counts / copies
             loads = np.stack([np.bincount(device, one[expert], self.devices) for one in each])
             known[rows] = -np.sort(-loads, axis=1).mean(axis=0) * self.devices / (rows * self.top_k)
@@ -179,8 +192,8 @@ class Spread:
         """Where so many rows of all ranks go; None: as if all devices had as many."""
         load: tuple[float, ...] = ()
         if rows is not None and not self.even:
-            random = self.load.load == "random"
-            found = self._drawn(max(round(2 ** round(log2(max(rows, 1.0)))), 1)) if random else self.held
+            drawn = self.load.load in DRAWN
+            found = self._drawn(max(round(2 ** round(log2(max(rows, 1.0)))), 1)) if drawn else self.held
             load = () if np.allclose(found, found[0], rtol=1e-9) else tuple(found.tolist())
         places = self.experts if self.experts % self.devices == 0 else self.slots * self.devices
         groups = self.model.expert_groups if places % self.model.expert_groups == 0 else 1

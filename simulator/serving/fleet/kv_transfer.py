@@ -275,6 +275,7 @@ class KvTransfer:
             target.queue.paused[request] = since
         elif self.first_by_decode:
             self.ledger.first_token[request] = self.agenda.now
+            target.queue.handed.add(request)
         target.arrived(request)
 
     def _give_back(self, request: int, source: Replica) -> None:

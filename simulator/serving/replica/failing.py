@@ -48,6 +48,7 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
     queue.waiting.clear()
     queue.swapped.clear()
     queue.ready.clear()
+    queue.handed.clear()
     if replica.intake is not None:
         lost += replica.intake.forget()
     for batch in replica.batches:

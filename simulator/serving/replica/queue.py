@@ -10,6 +10,7 @@ class Queue:
 
     __slots__ = (
         "coming",
+        "handed",
         "ledger",
         "outstanding",
         "paused",
@@ -33,6 +34,8 @@ class Queue:
         self.swapped_tokens = 0
         self.paused: dict[int, int] = {}
         """Preempted requests and when they got their last token."""
+        self.handed: set[int] = set()
+        """Requests whose cache came from elsewhere, and with it a first token that the client has not got yet."""
         self.coming = 0
         """Requests that were accepted from elsewhere and that do not decode yet."""
         self.ready: list[int] = []

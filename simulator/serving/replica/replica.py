@@ -294,12 +294,17 @@ class Replica:
             self.wake()
 
     def admit_transferred(self, batch: Batch) -> None:
-        """Requests whose cache has arrived decode from now on."""
-        for request in self.queue.ready_for(max(0, self.policy.rules.max_sequences - batch.running)):
+        """Requests whose cache has arrived decode from now on, and their first token goes out where this side gives it:
+        an engine looks for caches once an iteration."""
+        ledger, queue = self.ledger, self.queue
+        for request in queue.ready_for(max(0, self.policy.rules.max_sequences - batch.running)):
             if self.policy.grows:
                 del self.blocks.held[request]
-            batch.decodes.join(request, self.queue.paused.pop(request, self.ledger.first_token[request]))
-        if self.queue.ready and self.idle:
+            if request in queue.handed:
+                queue.handed.remove(request)
+                ledger.first_token[request] = self.agenda.now
+            batch.decodes.join(request, queue.paused.pop(request, ledger.first_token[request]))
+        if queue.ready and self.idle:
             self.wake()
 
     def wake(self, queued: bool = False) -> None:

@@ -21,6 +21,20 @@ def test_experts_hit() -> None:
     assert hit == pytest.approx([2.0, 8 * (1 - 0.75**2), 8.0])
 
 
+def test_experts_that_are_chosen_more_often_than_others_leave_others_without_rows() -> None:
+    """As drawn: popularity of a beta distribution with mean 4 / 128 and half its square as variance."""
+    rows, mean = np.array([1, 8, 32, 256]), 4 / 128
+    random, a = np.random.default_rng(0), 2.0
+    popular = random.beta(a, a * (1 / mean - 1), 400_000)
+    drawn = [128 * np.mean(1 - (1 - popular) ** n) for n in rows]
+    found = experts_hit(rows, 128, 4, 0.5)
+    assert found == pytest.approx(drawn, rel=0.005)
+    assert found[0] == pytest.approx(4)
+    assert found[2] < 0.9 * experts_hit(rows, 128, 4)[2]
+    assert experts_hit(rows, 128, 4, 1e-3) == pytest.approx(experts_hit(rows, 128, 4), rel=1e-2)
+    assert experts_hit(rows, 2, 2, 0.5) == pytest.approx([2.0] * 4)
+
+
 def test_one_expert_is_a_dense_mlp() -> None:
     device = compile_device(load_spec(Accelerator, "h100-sxm"))
     curve, rows = replace(device.gemm["bf16"], launch=0.0, ramp=0.0), np.array([64, 512])

@@ -7,7 +7,7 @@ words (`ISL 2048 OSL 128`, `input p50 3500 p90 10000`). A dataset's name stands 
 
 import re
 from collections.abc import Sequence
-from math import log
+from math import expm1, log
 from typing import TYPE_CHECKING
 
 from simulator.interop.rows import conversations
@@ -55,8 +55,12 @@ QUANTILES = re.compile(rf"{_PROMPT}[ :]*{_QUANTILE}.*?{_ANSWER}[ :]*{_QUANTILE}"
 def lengths(row: "ServingRow", model: Model, online: Sequence[str], assumed: list[str]) -> Lengths:
     """How long the requests of a row are; raises Refused where nothing tells. `online`: kinds with clients."""
     prompt, output = row.input_len, row.output_len
-    if row.kind == APART and output is None and row.metrics.get("mean_output_tokens"):
-        output = round(row.metrics["mean_output_tokens"] or 1)
+    mean, most = (row.metrics.get("mean_output_tokens") or 0.0) if output is None else 0.0, row.max_output_len or 0
+    if row.kind in online and prompt is not None and 1 <= mean < most:
+        assumed.append(f"answers end with the same chance at every token, {mean:,.0f} of them on average")
+        return Lengths(prompt=_ranged(prompt, row), output=ended(mean, most))
+    if row.kind == APART and mean >= 1:
+        output = round(mean)
         assumed.append(f"answers of {output:,} tokens, the mean of those that came")
     if row.kind in online and output is None and row.max_output_len:
         raise Refused("answers end on their own and their length is not stated")
@@ -77,6 +81,16 @@ def lengths(row: "ServingRow", model: Model, online: Sequence[str], assumed: lis
         assumed.append(f"prompts of {SHORT[0]} tokens, which are not stated")
         return Lengths(prompt=Distribution(fixed=SHORT[0]), output=_ranged(output, row))
     return _named_lengths(row, model, assumed)
+
+
+def ended(mean: float, most: int) -> Distribution:
+    """Answers that end on their own, with the same chance at every token, or after `most`: exponential lengths m of
+    which m (1 - exp(-most / m)) is `mean`, of at least 1 and less than `most`."""
+    low, high = mean, mean * most / (most - mean)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if -middle * expm1(-most / middle) < mean else (low, middle)
+    return Distribution(exponential=(low + high) / 2, low=1, high=most)
 
 
 def _ranged(length: int, row: "ServingRow") -> Distribution:

@@ -1,5 +1,6 @@
 """Rows of prefill and decode apart, as pools of workers."""
 
+from math import exp
 from typing import Any
 
 import pytest
@@ -96,7 +97,15 @@ def test_workers_by_number_have_the_cards_of_the_benchmark() -> None:
     found = drafted(parallelism=said, metrics=metrics, precision={"weights": "mxfp4"}, **row, **lengths)
     assert [(pool.replicas, pool.parallel and pool.parallel.tp) for pool in found.serving.pools] == [(3, 2), (1, 2)]
     assert found.cluster.nodes == 1
-    assert found.requests.lengths is not None and found.requests.lengths.output.fixed == 64
+    assert found.requests.lengths is not None
+    answers = found.requests.lengths.output
+    assert (answers.low, answers.high) == (1, 128) and answers.exponential is not None
+    assert answers.exponential * (1 - exp(-128 / answers.exponential)) == pytest.approx(63.96)
+    lengths["max_output_len"] = None
+    alike = drafted(
+        parallelism=said, metrics=metrics, precision={"weights": "mxfp4"}, **row, **lengths
+    ).requests.lengths
+    assert alike is not None and alike.output.fixed == 64
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import pytest
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving
 from simulator.interop.rows.serving_settings import Case, Told, known, settings
+from simulator.specs import load_spec
+from simulator.specs.serving import ServingStack
 
 ROW = {
     "id": "x",
@@ -41,12 +43,23 @@ def test_scripts_choose_kernels_and_formats_of_experts() -> None:
     assert mapped().stack == "vllm-async"
 
 
-def test_rows_choose_experts_on_their_own_where_these_are_spread() -> None:
-    """The device with most rows decides; a few rows on eight devices give it twice the experts of the mean one."""
-    whole, spread = mapped(), mapped(parallelism={"tp": 4, "pp": 1, "attention_dp": 1, "moe_tp": 1, "moe_ep": 4})
-    assert whole.scenario.serving.experts.routing.load == "balanced"
-    assert spread.scenario.serving.experts.routing.load == "random"
-    assert any("rows choose experts independently" in text for text in spread.assumed)
+def test_rows_choose_some_experts_more_often_than_others() -> None:
+    """Also where experts are whole on every device; models without experts have none to choose."""
+    for found in (mapped(), mapped(parallelism={"tp": 4, "pp": 1, "attention_dp": 1, "moe_tp": 1, "moe_ep": 4})):
+        assert found.scenario.serving.experts.routing.load == "uneven"
+        assert any("some experts more often than others" in text for text in found.assumed)
+    dense = mapped(model="Llama-3.1-70B", precision={"weights": "fp8"})
+    assert dense.scenario.serving.experts.routing.load == "balanced"
+    assert not any("experts" in text for text in dense.assumed)
+
+
+def test_triton_mixtures_under_tensorrt_llm_are_launched_from_python() -> None:
+    """InferenceX's scripts of GPT-OSS on H200 choose them; those of B200 choose kernels that C++ launches."""
+    row = {"engine": "TensorRT-LLM", "engine_version": "1.2.0rc2"}
+    h200, b200 = mapped(**row, accelerator="NVIDIA H200 SXM 141GB"), mapped(**row)
+    assert (h200.stack, h200.scenario.stack.expert_kernels[0]) == ("tensorrt-llm-serve", "cutlass")
+    assert h200.scenario.stack.experts_launch == load_spec(ServingStack, "sglang").experts_launch
+    assert (b200.scenario.stack.expert_kernels[0], b200.scenario.stack.experts_launch) == ("trtllm-gen", None)
 
 
 def test_deepseek_in_8_bits_runs_kernels_with_a_scale_for_each_block() -> None:

@@ -82,6 +82,24 @@ def test_rows_that_choose_freely_are_uneven_where_there_are_few() -> None:
     assert few == pytest.approx(np.mean(draws), rel=0.03)
 
 
+def test_unevenly_chosen_experts_fill_devices_unevenly_however_many_rows_there_are() -> None:
+    """One device reads fewer experts; of several the popularity of experts decides who has most rows, unless a balancer
+    packs them."""
+    rows = np.array([1, 16, 100_000])
+    ((here, hit),) = spread(1, WIDE, load="uneven").work(rows)
+    assert here == pytest.approx(rows) and hit == pytest.approx(experts_hit(rows, 64, 4, 0.5))
+    many = np.array([1 << 18])
+    uneven, even = (spread(16, WIDE, load=load).hottest(many)[0] for load in ("uneven", "random"))
+    packed = spread(16, WIDE, load="uneven", placement="packed").hottest(many)[0]
+    liked = np.random.default_rng(3).dirichlet(np.full(64, 2.0), 4000).reshape(4000, 16, 4).sum(axis=2)
+    assert uneven == pytest.approx(16 * np.mean(liked.max(axis=1)), rel=0.06)
+    assert packed == even < 1.02
+    wide = spread(16, WIDE, load="uneven", variance=2.0).hottest(many)[0]
+    assert wide > uneven
+    few = busiest(spread(4, WIDE, load="uneven"), 8)[1], busiest(spread(4, WIDE, load="random"), 8)[1]
+    assert few[0] < 1.1 * few[1]
+
+
 @given(
     counts=st.lists(st.integers(0, 1000), min_size=16, max_size=16).filter(any),
     devices=st.sampled_from([2, 4, 8]),

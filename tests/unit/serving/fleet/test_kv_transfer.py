@@ -34,6 +34,7 @@ def moved(
     places: dict[int, tuple[int, ...]] | None = None,
     *,
     in_step: bool = False,
+    by_decode: bool = False,
     **of_cluster: Any,
 ) -> tuple[System, KvTransfer]:
     """A run on devices of a cluster: prefill replicas first, which may run in step, then decode replicas."""
@@ -45,7 +46,7 @@ def moved(
     replicas = tuple(replica(setting, number, role, fleet, True) for number, role in enumerate(roles))
     where = places or {number: (number,) for number in range(len(roles))}
     transfer = fleet.kv_transfer = KvTransfer(
-        agenda, ledger, network, profile(), where, TOKEN, LAYERS, setting.by_layer
+        agenda, ledger, network, profile(), where, TOKEN, LAYERS, setting.by_layer, first_by_decode=by_decode
     )
     transfer.decoders = replicas[setting.replicas :]
     if in_step:
@@ -73,6 +74,16 @@ def test_alone_it_lasts_what_the_collective_costs(tokens: int, of_cluster: dict[
     assert end - start == pytest.approx(sent(tokens, [(0, 1)], **of_cluster), rel=1e-6, abs=2)
     assert ran.ledger.finish[0] == end + 2 * (10_000 + 50_000)
     assert ran.ledger.replica == [1]
+
+
+def test_a_decode_engine_looks_for_caches_once_an_iteration() -> None:
+    """The first token of a cache that comes while an iteration of 60,000 ticks runs goes out when that ends."""
+    ran, transfer = moved(asked([(0, 40, 400), (10_000_000, 40, 3)]), by_decode=True)
+    here = {request: end for request, _, end, _ in transfer.rows}
+    first = ran.ledger.first_token
+    assert first[0] == here[0]
+    assert here[1] < first[1] < here[1] + 60_000 and (first[1] - first[0]) % 60_000 == 0
+    assert ran.ledger.finish[1] == first[1] + 2 * 70_000
 
 
 def test_all_devices_of_a_replica_send_at_once() -> None:
