@@ -542,6 +542,9 @@ class ServingStack(Spec):
     """Format in which sums of fp16 products are kept; in 16 bits consumer cards are twice as fast."""
     fused_elementwise: bool = True
     """Whether activation, residual and normalisation are fused into few kernels."""
+    fused_casts: bool = Field(default=False, exclude_if=lambda fused: not fused)
+    """Whether norms and activations round what they write to the format of the product after them; if not, a kernel of
+    its own rounds it."""
     split: Literal["tensor", "layer"] = "tensor"
     """How a replica's devices share a model unless said otherwise; `layer`: llama.cpp, decoding one at a time."""
     iteration_overhead: Figure[Seconds]

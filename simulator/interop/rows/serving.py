@@ -289,7 +289,7 @@ def _said(row: ServingRow, role: str = "") -> Told:
     """What the scripts of the benchmark tell the engine, workers of a role where they are apart; nothing where they
     are not known."""
     in_flight = row.concurrency or row.batch_size or row.num_requests
-    if row.kind not in (*ONLINE, "offline_throughput") or in_flight is None:
+    if row.kind not in (*ONLINE, "offline_throughput", "static_batch_throughput") or in_flight is None:
         return Told()
     weights, sizes = row.number_format, (row.input_len or 0, row.output_len or 0)
     named = row.source, row.engine, row.model, row.accelerator, weights

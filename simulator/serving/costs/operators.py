@@ -126,6 +126,8 @@ class Shard:
     """Devices that hold parts of the same cached tokens (decode context parallelism)."""
     queries_apart: bool = True
     """Whether each of these devices makes the queries of its own heads alone, which are gathered."""
+    fused_casts: bool = False
+    """Whether norms and activations round what they write for the product after them."""
     of_kinds: tuple[LayerKind, ...] = ()
     """Layers whose attention is meant; all that have some where left out."""
     core: AttentionCore = field(init=False, compare=False)
@@ -286,6 +288,8 @@ class Shard:
 
 QUERY_PRODUCTS = ("attention in", "query", "query up")
 """Products of attention blocks that make queries."""
+UNFUSED = ("attention out", "cross attention out")
+"""Products whose input neither a norm nor an activation has written, but a kernel of attention."""
 NO_CORE = AttentionCore(1, 1, 128)
 """Attention of models that have none: of no layer."""
 
@@ -363,7 +367,7 @@ def pieces_of(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[
     for op in ops:
         does = op.does
         if isinstance(does, model_ops.Linear):
-            if does.format == LAYER:
+            if does.format == LAYER and not (shard.fused_casts and op.name not in UNFUSED):
                 yield from _cast(shard, does.inputs)
             plain = does.format == WIDE or (does.format == TABLE and not formats.whole)
             yield Gemm("head" if does.format == TABLE else "linear", does.outputs, does.inputs, plain)

@@ -3,10 +3,12 @@
 import pytest
 
 from simulator import fabric
+from simulator.collectives.closed_form import cost_of
 from simulator.collectives.custom_all_reduce import custom_seconds, serves
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile, CustomAllReduce
+from simulator.units import TICKS_PER_SECOND
 
 MEASURED = {
     ("nccl-a100", "vllm"): ("dgx-a100", {(2, 8192): 5.34, (4, 262144): 14.5, (8, 65536): 11.4, (8, 2097152): 45.4}),
@@ -47,3 +49,12 @@ def test_only_neighbours_in_a_node_are_served() -> None:
     assert serves((0, 1, 2, 3), network)
     assert not serves((7, 8), network)
     assert not serves((0, 1), fabric.build(load_spec(Cluster, "l40s-cluster")))
+
+
+@pytest.mark.parametrize("members", [2, 4, 8])
+def test_cards_of_a_server_with_switches_reach_one_rate_however_many_they_are(members: int) -> None:
+    """Rings on PCIe go as fast as their slowest step; tables of TensorRT-LLM on two to eight L40S imply 17 to 19."""
+    cluster = load_spec(Cluster, "l40s-cluster")
+    network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
+    seconds = cost_of("all_reduce", [range(members)], 64e6, network, profile).slowest / TICKS_PER_SECOND
+    assert 16e9 < 2 * (members - 1) / members * 64e6 / seconds < 19e9

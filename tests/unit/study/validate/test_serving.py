@@ -173,6 +173,12 @@ def test_engine_and_version_choose_the_stack(engine: str, version: str | None, n
     assert stack_name(engine, version) == name
 
 
+def test_azures_script_runs_the_python_runtime() -> None:
+    row = {"kind": "static_batch_throughput", "batch_size": 32, "engine_version": None}
+    assert mapped(**row, source="Azure AI benchmarking guide").stack == "tensorrt-llm-python"
+    assert mapped(**row).stack == "tensorrt-llm-0.9"
+
+
 @pytest.mark.parametrize(
     ("changes", "stack"),
     [
