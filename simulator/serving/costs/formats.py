@@ -47,6 +47,8 @@ class Formats:
     """Whether products take a scale for each block of the weights."""
     experts: "Formats | None" = field(default=None, kw_only=True)
     """Those of experts, where they are others."""
+    fused_casts: bool = field(default=False, kw_only=True)
+    """Whether norms and activations round what they write for the product after them."""
     whole: bool
     """Whether embedding and output head are in the format of the linear layers too: bits a weight are then given as
     the average of a whole file."""
@@ -79,10 +81,13 @@ class Formats:
         return self.factor_size < self.plain_size
 
 
-def resolve_formats(formats: NumberFormats, device: Device, sums: str = "fp32") -> tuple[Formats, tuple[str, ...]]:
+def resolve_formats(
+    formats: NumberFormats, device: Device, sums: str = "fp32", fused_casts: bool = False
+) -> tuple[Formats, tuple[str, ...]]:
     """(formats, assumptions), with sums of fp16 products kept in `sums`; InputError where the device has no arithmetic
     for them."""
     found, notes = _resolved(formats, device, sums)
+    found = replace(found, fused_casts=fused_casts)
     if formats.experts is None and formats.expert_activations is None:
         return found, notes
     weights = formats.experts or formats.weights

@@ -391,11 +391,10 @@ def compile_costs(
     check_layout(model, layout, own, tp, stages, traffic)
     check_overlap(model, overlap, layout)
     device, cut = compile_device(own.node.accelerator), layout.expert_cut if tp == layout.tp else 1  # whole with layers
-    resolved, notes = resolve_formats(formats, device, stack.sums)
+    resolved, notes = resolve_formats(formats, device, stack.sums, stack.fused_casts)
     spread, exchange = _experts(model, layout, stack, traffic, resolved, max(layout.sharers * tp // cut, 1))
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, cut, spread, exchange)
     shard = replace(shard, dcp=context_cut(model, layout, tp), queries_apart=layout.dcp_exchange == "gather")
-    shard = replace(shard, fused_casts=stack.fused_casts)
     layers = depths(model, split_layers(model.layers, stages, stack.split == "layer"))
     each = 1 if speculation is None else speculation.most_rows
     stack = graphed(stack, each)

@@ -126,8 +126,6 @@ class Shard:
     """Devices that hold parts of the same cached tokens (decode context parallelism)."""
     queries_apart: bool = True
     """Whether each of these devices makes the queries of its own heads alone, which are gathered."""
-    fused_casts: bool = False
-    """Whether norms and activations round what they write for the product after them."""
     of_kinds: tuple[LayerKind, ...] = ()
     """Layers whose attention is meant; all that have some where left out."""
     core: AttentionCore = field(init=False, compare=False)
@@ -367,7 +365,7 @@ def pieces_of(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[
     for op in ops:
         does = op.does
         if isinstance(does, model_ops.Linear):
-            if does.format == LAYER and not (shard.fused_casts and op.name not in UNFUSED):
+            if does.format == LAYER and not (formats.fused_casts and op.name not in UNFUSED):
                 yield from _cast(shard, does.inputs)
             plain = does.format == WIDE or (does.format == TABLE and not formats.whole)
             yield Gemm("head" if does.format == TABLE else "linear", does.outputs, does.inputs, plain)

@@ -182,7 +182,7 @@ def test_what_does_not_divide_is_rounded_up(tp: int, heads: int, kv_heads: int, 
 def test_norms_and_activations_round_what_they_write_where_an_engine_fuses_that() -> None:
     """The result of attention alone is rounded by a kernel of its own."""
     plain, apart = list(layer(shard())), list(layer(shard(formats=FP8)))
-    fused = list(layer(replace(shard(formats=FP8), fused_casts=True)))
+    fused = list(layer(shard(formats=replace(FP8, fused_casts=True))))
     assert [len(found) - len(plain) for found in (apart, fused)] == [4, 1]
     out = fused.index(Gemm("linear", 8, 2 * 2))
     assert fused[out - 1] == Elementwise("other", 2 * 2 * (2 + 1))
