@@ -524,8 +524,7 @@ class ServingStack(Spec):
     )
     """Host time to launch one kernel where no captured graph is replayed."""
     experts_launch: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
-    """The same of a whole mixture of experts: routing, sorting, casts, products, activation, sum, and their buffers; as
-    long as five kernels where left out."""
+    """The same of a whole mixture of experts, from routing to sum; as long as five kernels where left out."""
     graph_prompts: bool = True
     """Whether iterations with prompts replay graphs too, up to `graphs` rows; if not, the host launches each kernel."""
     schedules_ahead: bool = False
@@ -543,8 +542,7 @@ class ServingStack(Spec):
     fused_elementwise: bool = True
     """Whether activation, residual and normalisation are fused into few kernels."""
     fused_casts: bool = Field(default=False, exclude_if=lambda fused: not fused)
-    """Whether norms and activations round what they write to the format of the product after them; if not, a kernel of
-    its own rounds it."""
+    """Whether norms and activations round what they write for the product after them; if not, a kernel of its own."""
     split: Literal["tensor", "layer"] = "tensor"
     """How a replica's devices share a model unless said otherwise; `layer`: llama.cpp, decoding one at a time."""
     iteration_overhead: Figure[Seconds]
@@ -564,8 +562,7 @@ class ServingStack(Spec):
     verify_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
     """Host time of each sequence of an iteration that verifies drafts, beside `sequence_overhead`; none if left out."""
     prompt_overhead: Figure[Seconds] | None = None
-    """Time of each token of a prompt in the front end, which works on one request after the other: tokenisation, and
-    what is sent. The device does not wait for it; none where left out."""
+    """Time of each token of a prompt in the front end, one request after the other: tokenisation, and what is sent."""
     request_handling: Figure[Seconds] | None = None
     """The same of each request."""
     memory_overhead: Figure[Bytes]
