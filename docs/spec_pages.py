@@ -92,7 +92,7 @@ from simulator.specs.requests import (
     Tenant,
     Tools,
 )
-from simulator.specs.scenario import Published, Scenario, ServingScenario
+from simulator.specs.scenario import NodeOrder, Published, Scenario, ServingScenario
 from simulator.specs.serving import (
     Batching,
     ExpertTraffic,
@@ -168,7 +168,7 @@ def scenario_specs() -> str:
     )
     of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora, Optimizer, *of_memory
     of_runs = LongRun, Samples, Evaluation, Checkpoints, Recovery, FailureRates, Cause, Observed
-    return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, *of_runs, Published)
+    return _sections(Scenario, NodeOrder, *of_training, Noise, Stragglers, SlowLinks, *of_runs, Published)
 
 
 def request_specs() -> str:
