@@ -37,6 +37,15 @@ class AttentionCurve:
     """The same in the backward pass."""
     tail: float
     """Share of the longest block by which the cores finish unevenly."""
+    narrow: tuple[tuple[int, float], ...] = ()
+    """(head size, rate in 8 bits over that in 16), rising; nothing where it has no such kernels."""
+    narrow_backward: tuple[tuple[int, float], ...] = ()
+    """The same for the backward pass."""
+
+    def in_eight_bits(self, head_dim: int, backward: bool) -> float:
+        """Rate with factors in 8 bits over that in 16; 1 where there are no such kernels."""
+        known = self.narrow_backward if backward else self.narrow
+        return rate_at(head_dim, known) if known else 1.0
 
 
 def rate_at(head_dim: int, known: tuple[tuple[int, float], ...]) -> float:

@@ -387,6 +387,8 @@ def attention_curve(
         block=spec.block,
         backward_block=spec.backward_block,
         tail=spec.tail,
+        narrow=tuple(sorted(spec.narrow.items())),
+        narrow_backward=tuple(sorted(spec.narrow_backward.items())),
     )
 
 

@@ -123,7 +123,9 @@ def _attention(work: Attention, device: Device) -> KernelCost:
         work.documents,
         work.density,
     )
-    time = max(time, work.flops / device.peaks[dtype])
+    faster = curve.in_eight_bits(work.head_dim, work.backward) if work.dtype == "fp8" else 1.0
+    time, compute = time / faster, compute / faster
+    time = max(time, work.flops / device.peaks[work.dtype if faster > 1.0 else dtype])
     inside = work.density == 1.0 and work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
     return KernelCost(time, _bound(time, compute, memory), known and inside and slower == 1.0)
 

@@ -89,6 +89,10 @@ class AttentionKernels(Spec):
     """The same in the backward pass."""
     tail: Fraction
     """Share of the longest block by which the cores finish unevenly."""
+    narrow: dict[int, float] = Field(default_factory=dict)
+    """Rate with factors in 8 bits over that in 16, by head size; 1 where left out, as there are no such kernels."""
+    narrow_backward: dict[int, float] = Field(default_factory=dict)
+    """The same in the backward pass."""
     memory: PositiveFraction = 0.85
     """Share of the memory bandwidth that large transfers reach."""
 

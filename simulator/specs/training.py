@@ -365,6 +365,8 @@ class Training(Spec):
     """Whether parameters are kept and gathered in the format of the products, without a copy in 16 bits (Megatron's
     `fp8-param-gather`); where left out the stack's default, and so for matrices that `lora` freezes. Without effect
     under `mxfp8`, `nvfp4` and `int8`."""
+    quantized_attention: bool = Field(default=False, exclude_if=lambda quantized: not quantized)
+    """With a `precision` below 16 bits, whether fused attention multiplies in 8 (Transformer Engine's `fp8_dpa`)."""
     lora: Lora | None = None
     """Train adapters of low rank and nothing else; everything is trained where left out."""
     attention: Literal["fused", "unfused"] | None = None

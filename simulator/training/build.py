@@ -263,6 +263,7 @@ def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
         "recipe": recipe,
         "any_order": any_order(accelerator),
         "turns_weights": recipe is not None and not recipe.blocks and turns_weights(accelerator),
+        "quantized_attention": recipe is not None and training.quantized_attention,
         "quantized_parameters": recipe is not None and recipe.primary and quantized,
     }
 

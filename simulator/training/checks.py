@@ -331,7 +331,9 @@ def without_pipeline(training: Training, mesh: Mesh, stack: Stack, model: Model)
 
 
 def without_recipe(training: Training, precision: str, recipe: Recipe | None) -> list[str]:
-    """That parameters are to be kept in a format of products which has none for them."""
+    """That parameters are to be kept in a format of products which has none for them, or attention is to have one."""
+    if recipe is None and training.quantized_attention:
+        return [f"no effect: quantized_attention: precision {precision} is not narrower here"]
     if not training.quantized_parameters or (recipe is not None and recipe.primary):
         return []
     why = (

@@ -82,6 +82,8 @@ class Job:
     """Whether the device multiplies 8-bit factors in either order."""
     turns_weights: bool
     """Whether weights with one scale are kept in one order and turned where the other is wanted."""
+    quantized_attention: bool
+    """Whether fused attention multiplies in 8 bits."""
     quantized_parameters: bool
     """Whether the matrices of the layers are kept and gathered in the recipe's format alone."""
     lora: Lora | None
@@ -433,6 +435,11 @@ class Job:
     def wide(self) -> str:
         """Format of the products of attention and head, which recipes of 8 and 4 bits leave in 16."""
         return "bf16" if RECIPES.has(self.precision) else self.precision
+
+    @property
+    def attention_format(self) -> str:
+        """Format of the factors of fused attention."""
+        return "fp8" if self.quantized_attention else self.wide
 
     @property
     def narrow(self) -> str:

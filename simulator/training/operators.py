@@ -54,7 +54,7 @@ from simulator.training.frameworks.eager import one_by_one
 from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
 from simulator.training.overlap.stepped import STEPS, TRACKED, pipelined, stepped
-from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
+from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn, with_casts
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 
@@ -498,7 +498,7 @@ def shared(job: Job, does: AttentionCore) -> Sharing:
         batch=job.micro_batch,
         sequence=job.sequence,
         element=job.element,
-        dtype=job.wide,
+        dtype=job.attention_format,
         kernel=job.stack.attention_kernel,
         blocking=job.blocking,
         by_heads=job.by_heads,
@@ -520,7 +520,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
         context=context_of(job, does),
         head_dim=does.head_dim,
         causal=does.causal,
-        dtype=job.wide,
+        dtype=job.attention_format,
         backward=does.backward,
         kernel=job.stack.attention_kernel,
         value_dim=does.value_dim,
@@ -532,7 +532,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
     if does.chosen is not None and does.latent is not None and does.chosen < job.sequence:
         yield from _scored(does, work)
         work = replace(work, window=does.chosen, kv_heads=1, head_dim=does.latent.width, value_dim=does.latent.values)
-    yield Kernel("attention", work)
+    yield from with_casts(work)
 
 
 def context_of(job: Job, does: AttentionCore) -> int:

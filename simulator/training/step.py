@@ -52,6 +52,19 @@ class Kernel(NamedTuple):
     """How often it runs in a row."""
 
 
+def with_casts(work: Attention) -> tuple[Kernel, ...]:
+    """Fused attention, after the casts of its factors where they have 8 bits. Each is read in 16 bits and written along
+    both sides, which have scales of their own: queries, keys and values, in the backward pass the result's gradient."""
+    kernel = Kernel("attention", work)
+    if work.dtype != "fp8":
+        return (kernel,)
+    values = work.value_dim or work.head_dim
+    queries, keys = work.batch * work.heads * work.query, work.batch * work.kv_heads * work.context
+    elements = float(queries * values if work.backward else queries * work.head_dim + keys * (work.head_dim + values))
+    cast = Stream(read_bytes=2 * elements, write_bytes=2 * elements, kernels=1 if work.backward else 3)
+    return Kernel("cast attention", cast), kernel
+
+
 class Turn(NamedTuple):
     """Kernels of the ranks of a group that go on together: each waits for the slowest of them."""
 

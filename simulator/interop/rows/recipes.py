@@ -44,6 +44,8 @@ class Recipe:
     graphs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     overlap: bool = False
+    attention: bool = False
+    """Attention multiplies in 8 bits (`fp8_dot_product_attention`)."""
     until: float = inf
     """Last release."""
 
@@ -55,17 +57,28 @@ RECIPES = (
     Recipe("27dfb3d", DEEPSEEK, BLACKWELL, words=DROP, dispatcher="alltoall", modules=LATENT),
     Recipe("27dfb3d", QWEN_235, rf"h100|{B200}", words=DROP, dispatcher="alltoall"),
     Recipe("27dfb3d, 4054233", QWEN, BLACKWELL, words=DROP, dispatcher="alltoall", graphs=WHOLE_GRAPHS),
+    Recipe("#4226, #4330", DEEPSEEK, "gb300", 2606, MX, graphs=WHOLE_GRAPHS, overlap=True, attention=True),
     Recipe("#4226", DEEPSEEK, RACKS, 2606, MX, graphs=WHOLE_GRAPHS, modules=LATENT, overlap=True),
     Recipe("#2378", DEEPSEEK, RACKS, 2602, graphs=LAYER_GRAPHS, modules=LATENT),
     Recipe("d19cb73", DEEPSEEK, RACKS, 2511, graphs=("router",), modules=LATENT),
-    Recipe("#4458, 0426418", DEEPSEEK, "b300", 2606.01, MX, graphs=WHOLE_GRAPHS, modules=LATENT, overlap=True),
+    Recipe(
+        "#4458, 0426418",
+        DEEPSEEK,
+        "b300",
+        2606.01,
+        MX,
+        graphs=WHOLE_GRAPHS,
+        modules=LATENT,
+        overlap=True,
+        attention=True,
+    ),
     Recipe("#4458, 0426418", DEEPSEEK, "b300", 2604.01, graphs=LAYER_GRAPHS, modules=LATENT),
     Recipe("0426418", DEEPSEEK, B200, 2604.01, MX, graphs=LAYER_GRAPHS, modules=LATENT, overlap=True),
     Recipe("d19cb73, f0e2c37", DEEPSEEK, r"\bb[23]00", modules=LATENT),
     Recipe("f0e2c37", DEEPSEEK, "h100", 2602, modules=LATENT),
     Recipe("27dfb3d, d19cb73", DEEPSEEK, "h100", modules=LATENT, overlap=True),
-    Recipe("#4249, #4606", QWEN, RACKS, 2606, MX, graphs=WHOLE_GRAPHS, overlap=True),
-    Recipe("#4606", QWEN, r"\bb[23]00", 2606.01, MX, graphs=WHOLE_GRAPHS, overlap=True),
+    Recipe("#4249, #4606", QWEN, RACKS, 2606, MX, graphs=WHOLE_GRAPHS, overlap=True, attention=True),
+    Recipe("#4606", QWEN, r"\bb[23]00", 2606.01, MX, graphs=WHOLE_GRAPHS, overlap=True, attention=True),
     Recipe("#4249, #4587", QWEN_30, "b300", 2606, MX, graphs=WHOLE_GRAPHS, overlap=True),
     Recipe("#2499", QWEN_30, B200, 2602.01, graphs=LAYER_GRAPHS),
     Recipe("f29a269, 01b2977", QWEN_30, "h100", 2604),
@@ -136,6 +149,9 @@ def settings(row: "Row", assumed: list[str]) -> dict[str, Any]:
     if one.overlap:
         found["overlap_experts"] = True
         said.append("exchanges with experts beside other microbatches")
+    if one.attention:
+        found["quantized_attention"] = True
+        said.append("attention in 8 bits")
     if row.precision == "fp8":
         found["precision"] = CURRENT
         said.append("scales of tensors as they are")

@@ -21,6 +21,9 @@ _OVERLAP = re.compile(
 _SENDS = re.compile(r"overlap\w*( of)? (p2p|pp|communication)|(p2p|pp) overlap")
 _MOVED = re.compile(r",? ?(with )?layers? (redistribut\w+|balanc\w+)")
 """Words of layers that make room for the output layer on the last stage."""
+_FULL_CHUNKS = re.compile(r"(?<![a-z])(deepseek ?v3|kimi ?k2)")
+"""Models whose recipes of NVIDIA's frameworks fill every chunk but the last one."""
+_RECIPES = re.compile(r"(?<![a-z])(nemo|megatron ?bridge)(?! ?(automodel|rl)(?![a-z]))")
 _OWNERS = re.compile(r" (maxtext|megatron)$")
 _FLAGGED = re.compile(
     r"(?<![a-z])(dual ?pipe ?v?|zero ?bubble( (h1|h2|v))?|zb ?(h1|h2|v|1p|2p)|v ?half|v ?min|chimera|hanayo)(?![a-z\d])"
@@ -73,9 +76,21 @@ def schedule(words: str | None, stages: int) -> str | None:
 
 
 def stages(row: "Row", chunks: int, assumed: list[str]) -> tuple[int, ...] | None:
-    """Layers of each stage of a row; None where all have as many."""
+    """Layers of each stage of a row; None where all have as many. Recipes of DeepSeek-V3 and Kimi-K2 give each chunk as
+    many layers as the first has and the last one, with the module for multi-token prediction and the output layer,
+    what is left (`_get_deepseek_v3_pipeline_layout` of NVIDIA-NeMo/Megatron-Bridge, and NeMo's of 2025)."""
     if _MOVED.search(plain(row.schedule or "")):
         return _redistributed(row, chunks, assumed)
+    each = ceil(row.layers / chunks)
+    if (
+        row.layers % chunks
+        and each * (chunks - 1) < row.layers
+        and _FULL_CHUNKS.search(plain(row.model))
+        and _RECIPES.search(plain(row.framework or ""))
+    ):
+        last = row.layers - each * (chunks - 1)
+        assumed.append(f"{each} layers a chunk and {last} on the last one, as recipes of this model have them")
+        return (*(each,) * (chunks - 1), last)
     return stage_layers(row.layers, chunks, assumed, predicting(row.flags))
 
 

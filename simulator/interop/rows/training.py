@@ -488,6 +488,7 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         "noise": machines.noise(cluster, row.table, row.devices, assumed),
         "routing": experts.routing(row, assumed),
         "overlap_experts": experts.overlaps(row),
+        "quantized_attention": names.quantized_attention(row.flags),
     }
     set_by_recipe = recipes.settings(row, assumed)
     if graphs := names.graphs(row.flags):

@@ -459,6 +459,11 @@ def graphs(flags: str | None) -> tuple[str, ...]:
     return tuple(part for part, words in _CAPTURED if re.search(rf"(?<!\w)({words})(?!\w)", listed))
 
 
+def quantized_attention(flags: str | None) -> bool:
+    """Whether words say that attention multiplies in 8 bits."""
+    return bool(re.search(r"(?<!no )(fp8|mxfp8) (dot product )?attention|fp8 dpa", plain(flags or "")))
+
+
 _KERNELS = (
     (r"cudnn", "cudnn"),
     (r"flash ?(att\w*)? ?(v ?)?3|fa ?3", "fa3"),

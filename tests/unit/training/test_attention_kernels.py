@@ -11,7 +11,7 @@ from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import load_spec
 from simulator.training.build import build_job
 from simulator.training.pass_costs import LONG_RUNS, PassCosts
-from simulator.training.step import Work
+from simulator.training.step import Kernel, Work, with_casts
 from tests import jobs
 
 LATENT = Attention(1, 128, 128, 4096, 4096, 192, True, backward=True, value_dim=128, kernel="cudnn")
@@ -56,3 +56,37 @@ def test_a_device_with_a_stated_clock_does_not_lose_that_of_others() -> None:
     found = PassCosts(job, steady, lambda comm: 0).kernel(work).total
     assert found == pytest.approx(kernel_cost(work, steady).seconds / (share / LONG_RUNS) * 1e12, rel=1e-6)
     assert ticks(work) == pytest.approx(kernel_cost(work, device("h100-sxm")).seconds / share * 1e12, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("heads", "size", "backward", "published"),
+    [
+        (128, 192, False, 0.978 / 0.682),
+        (128, 192, True, 3.359 / 2.533),
+        (64, 128, False, 0.410 / 0.329),
+        (64, 128, True, 1.191 / 1.327),
+    ],
+)
+def test_attention_in_8_bits_on_blackwell(heads: int, size: int, backward: bool, published: float) -> None:
+    """cuDNN 9.24 on GB200, bf16 over MXFP8, 4,096 tokens (NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training)."""
+    wide = Attention(2, heads, heads, 4096, 4096, size, True, backward=backward, value_dim=128, kernel="cudnn")
+    narrow, blackwell, hopper = replace(wide, dtype="fp8"), device("gb200"), device("h100-sxm")
+    found = kernel_cost(wide, blackwell).seconds / kernel_cost(narrow, blackwell).seconds
+    assert found == pytest.approx(published, rel=0.06)
+    assert kernel_cost(narrow, hopper).seconds <= kernel_cost(wide, hopper).seconds  # as before: 16 bits, fewer bytes
+
+
+def test_what_attention_multiplies_in_8_bits_is_cast_before_it() -> None:
+    narrow = replace(LATENT, dtype="fp8")
+    cast, kernel = with_casts(narrow)
+    assert kernel.work is narrow
+    assert with_casts(LATENT) == (Kernel("attention", LATENT),)
+    assert cast.work.bytes == 4 * 128 * 4096 * 128  # the gradient of the result
+    assert with_casts(replace(narrow, backward=False))[0].work.bytes == 4 * 128 * 4096 * (192 + 192 + 128)
+    job = build_job(
+        jobs.scenario(
+            on="dgx-b200", software=jobs.stack("nemo"), training={"quantized_attention": True, "precision": "mxfp8"}
+        )
+    )
+    assert job.attention_format == "fp8"
+    assert replace(job, quantized_attention=False).attention_format == "bf16"

@@ -25,6 +25,7 @@ SILENT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"scatter_gather": True}, {"pp": 2, "tp": 2, "sequence_parallel": True}, SPREAD),
     ({"scatter_gather": False}, {"pp": 2, "tp": 2, "sequence_parallel": True}, SPREAD),
     ({"quantized_parameters": True}, {}, "quantized_parameters: precision fp16 is not narrower here"),
+    ({"quantized_attention": True}, {}, "quantized_attention: precision fp16 is not narrower here"),
 ]
 
 

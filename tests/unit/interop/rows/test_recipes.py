@@ -54,6 +54,13 @@ def test_cards_of_performance_run_the_recipes_of_their_time() -> None:
     assert settings(row(table="items.pretrain.GB300", device="GB300"), []) == {}
 
 
+def test_recipes_of_blackwell_run_attention_in_8_bits_where_they_say_so() -> None:
+    assert settings(row(device="GB300"), [])["quantized_attention"]
+    assert "recompute" not in settings(row(device="GB300"), [])
+    assert "quantized_attention" not in settings(row(), [])
+    assert settings(row(model="Qwen3_235B_a22B"), [])["quantized_attention"]
+
+
 def test_every_entry_says_where_it_was_read() -> None:
     """A commit of seven digits or a pull request or issue of Megatron-Bridge."""
     for one in RECIPES:

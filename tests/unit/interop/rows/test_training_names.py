@@ -155,6 +155,32 @@ def test_programs_without_a_framework_have_a_stack(words: str) -> None:
     assert not any("most like it" in text for text in found.assumed)
 
 
+@pytest.mark.parametrize(
+    ("framework", "layers", "chunks", "stages"),
+    [
+        ("Megatron-Bridge (Megatron-Core)", 61, 16, (4,) * 15 + (1,)),
+        ("NeMo/Megatron-Core", 61, 8, (8,) * 7 + (5,)),
+        ("Megatron-Bridge", 61, 32, (1, 1, *(2,) * 29, 1)),
+        ("NeMo AutoModel", 61, 16, (3, 3, *(4,) * 13, 3)),
+    ],
+)
+def test_recipes_of_deepseek_fill_all_chunks_but_the_last(
+    framework: str, layers: int, chunks: int, stages: tuple[int, ...]
+) -> None:
+    row = mapped(tp=None, pp=None).row.model_copy(
+        update={"model": "DeepSeekV3", "framework": framework, "layers": layers, "schedule": None, "flags": None}
+    )
+    assert schedules.stages(row, chunks, []) == stages
+
+
+@pytest.mark.parametrize(
+    ("flags", "narrow"),
+    [("full-iteration CUDA graph; fp8 attention", True), ("fp8 DPA", True), ("flash attention 2", False)],
+)
+def test_attention_in_8_bits_by_the_words_of_flags(flags: str, narrow: bool) -> None:
+    assert names.quantized_attention(flags) == narrow
+
+
 def test_accumulated_microbatches_say_how_many_devices_share_a_model() -> None:
     """64 sequences of 2 accumulated microbatches on 64 devices: 32 replicas of 2 devices; 8 replicas of 8."""
     nothing = {"tp": None, "pp": None, "cp": None, "dp": None, "micro_batch": None, "devices": 64, "global_batch": 64}
