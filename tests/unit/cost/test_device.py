@@ -127,6 +127,9 @@ def test_every_shipped_accelerator_prices_a_training_shape(name: str) -> None:
         ("rtx-5090", 8192, 236.0),
         ("h20-sxm", 8192, 141.9),
         ("rtx-pro-6000", 8192, 413.7),
+        ("a6000", 8192, 123.3),
+        ("l20", 8192, 114.1),
+        ("l20", 2048, 104.0),
     ],
 )
 def test_square_products_of_cards_that_power_hardly_holds_back(name: str, side: int, published: float) -> None:
