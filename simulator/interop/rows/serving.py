@@ -146,6 +146,8 @@ class MappedServing:
     """Whether its batch is still to be derived from lengths and memory: the largest."""
     assumed: tuple[str, ...]
     """What the row leaves open and how it was filled in."""
+    cached: bool = False
+    """Whether the prompts of its batch were in the cache: no time of theirs is in what was measured."""
 
 
 def is_serving(data: Mapping[str, Any]) -> bool:
@@ -227,7 +229,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     if row.kind in ONLINE:
         stack_name = names.served(stack_name, row.kind, row.engine_version, row.model)
     else:
-        stack_name = names.with_flow(stack_name, row.model)
+        stack_name = names.called(names.with_flow(stack_name, row.model), row.kind)
     if names.stands_in(row.engine):
         assumed.append(f"engine `{row.engine}` as {stack_name}, the most like it")
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
@@ -273,7 +275,8 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     tuned = stack_name in TUNED and steady and fixed(lengths) is not None and row.max_num_seqs is None
     tuned &= said.sequences is None
     filled = row.kind in FILLED and row.batch_size is None
-    return MappedServing(row, scenario, stack_name, count, steady, tuned, filled, tuple(assumed))
+    cached = bool(said.cached_prompts) and row.kind in FILLED and stack_name in limits.V1
+    return MappedServing(row, scenario, stack_name, count, steady, tuned, filled, tuple(assumed), cached)
 
 
 def _experts(model: Model, assumed: list[str]) -> ExpertTraffic:
@@ -289,7 +292,7 @@ def _said(row: ServingRow, role: str = "") -> Told:
     """What the scripts of the benchmark tell the engine, workers of a role where they are apart; nothing where they
     are not known."""
     in_flight = row.concurrency or row.batch_size or row.num_requests
-    if row.kind not in (*ONLINE, "offline_throughput", "static_batch_throughput") or in_flight is None:
+    if row.kind not in (*ONLINE, "offline_throughput", *FILLED) or in_flight is None:
         return Told()
     weights, sizes = row.number_format, (row.input_len or 0, row.output_len or 0)
     named = row.source, row.engine, row.model, row.accelerator, weights

@@ -15,7 +15,7 @@ from simulator.specs.model import Model
 
 V0 = ("vllm-v0", "vllm-v0-rocm", "vllm-v0-blocks", "vllm-v0-blocks-rocm", "vllm-0.5")
 """Stacks of that engine."""
-V1 = ("vllm", "vllm-serve", "vllm-async")
+V1 = ("vllm", "vllm-serve", "vllm-offline", "vllm-async")
 """Stacks whose default limits depend on the device and on whether a server asks."""
 LONG = 32_768
 """Contexts above which prompts are cut by default."""

@@ -37,6 +37,9 @@ ROCM_V0 = re.compile(r"^v?0\.(8|9\.[01])\b|2025-0(4|5|6-0)")
 """Versions, or days, of vLLM whose V1 engine was off by default on ROCm (vllm-project/vllm pull request 19440, of
 2025-06-10, turns it on; before, `_is_v1_supported_oracle` fell back to V0 there)."""
 
+CALLED = ("offline_throughput", "static_batch_throughput", "decode_throughput")
+"""Kinds of rows whose engine is called from a program."""
+
 VARIANT = re.compile(
     r"(-(instruct|chat|base|hf|it|pt|thinking|reasoning|code|terminus|exp|preview|kv|v0\.\d|2\d0[1-9]|2\d1[0-2]"
     r"|0[1-9][0-3]\d|1[0-2][0-3]\d|1m|\d{1,3}k|latest|sft|dpo|text|moe|quantized(\.w\d+a\d+)?|gguf|i?q[2-8](-[0-9k](-[sml])?|-xxs|-xs|-nl)?"
@@ -55,7 +58,7 @@ MAKERS = re.compile(r"^(meta-(?=llama|opt)|(nvidia|microsoft|google|mistralai|op
 
 VERSIONED = (
     *("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9"),
-    *("vllm", "vllm-serve", "vllm-async", "vllm-0.5", "vllm-v0"),
+    *("vllm", "vllm-serve", "vllm-offline", "vllm-async", "vllm-0.5", "vllm-v0"),
 )
 """Stacks of engines that have several: which one a row without a version ran is assumed."""
 
@@ -152,6 +155,11 @@ def with_flow(stack_of: str, model_name: str) -> str:
     """The stack, or TensorRT-LLM's PyTorch flow where its releases have nothing else for the model, for the reason that
     `served` gives. Engines of its preview branch are told by settings."""
     return "tensorrt-llm-pytorch" if stack_of == "tensorrt-llm" and DEEPSEEK.search(model_name) else stack_of
+
+
+def called(stack_of: str, kind: str) -> str:
+    """The stack, or that of vLLM's V1 engine called from a program."""
+    return "vllm-offline" if stack_of == "vllm" and kind in CALLED else stack_of
 
 
 def stands_in(engine: str) -> bool:

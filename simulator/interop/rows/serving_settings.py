@@ -91,6 +91,9 @@ class Told(Spec):
     """How prompts are dealt to attention ranks, where the scripts say it (SGLang's `load-balance-method`)."""
     kv: Format | None = None
     """Of keys and values, where the row does not say it."""
+    cached_prompts: bool | None = None
+    """Whether vLLM's V1 engine finds the prompts of a batch in its cache, where a benchmark that repeats them left
+    them."""
     overlaps_verification: bool | None = None
     """Whether the next iteration is prepared before it is known what is accepted (SGLANG_ENABLE_SPEC_V2), so that
     `stack.verify_overhead` is not there."""

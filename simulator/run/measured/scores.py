@@ -167,7 +167,11 @@ def duration(mapped: MappedServing, run: ServingRun) -> float:
     """Seconds of the measured run, continued in proportion where fewer requests were simulated."""
     finish = np.sort(np.array(run.ledger.finish, np.int64)) / TICKS_PER_SECOND
     more = mapped.requests - len(finish)
-    total = float(finish[-1] - max(run.ledger.arrival[0], 0) / TICKS_PER_SECOND)
+    begin = max(run.ledger.arrival[0], 0) / TICKS_PER_SECOND
+    if mapped.cached:  # of prompts that were in the cache the last block alone runs, as long as an iteration of decodes
+        first, tokens = max(run.ledger.first_token) / TICKS_PER_SECOND, max(run.ledger.output)
+        begin = first - (float(finish[-1]) - first) / max(tokens - 1, 1)
+    total = float(finish[-1]) - begin
     if more <= 0:
         return total
     wave = len(finish) // WAVES

@@ -97,13 +97,25 @@ def test_engines_found(engine: str, version: str, stack: str) -> None:
     ("engine", "kind", "stack"),
     [
         ("vLLM", "online_serving", "vllm-serve"),
-        ("vLLM", "offline_throughput", "vllm"),
+        ("vLLM", "offline_throughput", "vllm-offline"),
+        ("vLLM", "single_stream_decode", "vllm"),
         ("vLLM --async-scheduling", "online_serving", "vllm-async"),
     ],
 )
-def test_vllm_is_behind_its_server_where_clients_measure(engine: str, kind: str, stack: str) -> None:
+def test_vllm_is_behind_its_server_where_clients_measure_and_called_where_all_is_asked_at_once(
+    engine: str, kind: str, stack: str
+) -> None:
     metrics = {"ttft_s": 1.0, "output_tokens_per_s": 1.0}
     assert drafted(engine=engine, kind=kind, metrics=metrics).stack == stack
+
+
+def test_a_call_of_vllm_changes_host_times_alone() -> None:
+    engine, called = (load_spec(ServingStack, name) for name in ("vllm", "vllm-offline"))
+    before, after = engine.model_dump(), called.model_dump()
+    assert {key for key in before if before[key] != after[key]} == {
+        *("name", "notes", "iteration_overhead", "sequence_overhead"),
+    }
+    assert called.sequence_overhead.value == 4 * engine.sequence_overhead.value
 
 
 def test_the_server_of_vllm_adds_host_times_alone() -> None:

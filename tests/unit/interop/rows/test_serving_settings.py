@@ -270,15 +270,15 @@ def test_releases_of_tensorrt_llm_have_the_pytorch_flow_alone_for_deepseek() -> 
         ("0.8.5", "vllm-v0-rocm"),
         ("0.9.1", "vllm-v0-rocm"),
         ("main of 2025-05-01", "vllm-v0-rocm"),
-        ("0.9.2", "vllm"),
-        ("0.10.0", "vllm"),
+        ("0.9.2", "vllm-offline"),
+        ("0.10.0", "vllm-offline"),
     ],
 )
 def test_amd_ran_the_v0_engine_until_june_2025(version: str, stack: str) -> None:
     asked = DEEPSEEK | {"model": "Llama-3.1-70B", "precision": {"weights": "bf16"}, "engine_version": version}
     asked |= {"kind": "offline_throughput", "concurrency": None, "num_requests": 64}
     assert mapped(**asked | {"accelerator": "AMD MI300X 192GB"}).stack == stack
-    assert mapped(**asked).stack == stack.replace("vllm-v0-rocm", "vllm-v0" if version == "0.6.6" else "vllm")
+    assert mapped(**asked).stack == ("vllm-v0" if version == "0.6.6" else "vllm-offline")
 
 
 def test_scales_of_blocks_have_the_kernels_of_their_engine_and_device() -> None:

@@ -184,7 +184,7 @@ def test_azures_script_runs_the_python_runtime() -> None:
     [
         ({"accelerator": "NVIDIA B200 SXM 180GB", "engine_version": "0.9.0"}, "tensorrt-llm"),
         ({"accelerator": "NVIDIA B200 SXM 180GB", "engine_version": None}, "tensorrt-llm"),
-        ({"accelerator": "NVIDIA B200", "engine": "vLLM", "engine_version": "0.6.3"}, "vllm"),
+        ({"accelerator": "NVIDIA B200", "engine": "vLLM", "engine_version": "0.6.3"}, "vllm-offline"),
         ({"engine_version": None}, "tensorrt-llm-0.9"),
         ({"engine_version": None, "measured_on": "2025-11-03"}, "tensorrt-llm"),
         ({"engine_version": "0.8.1.post2"}, "tensorrt-llm"),  # of Dynamo's image
@@ -505,6 +505,29 @@ def test_a_static_batch_takes_its_prefill_too() -> None:
     longer = outcome(kind="static_batch_throughput", batch_size=16, input_len=4096)
     assert one.predicted is not None and longer.predicted is not None
     assert longer.predicted < 0.7 * one.predicted
+
+
+def test_a_batch_whose_prompts_are_cached_takes_no_prefill() -> None:
+    """AMD's static batches ran scripts of vLLM 0.8.5, which repeat their prompts with V1's prefix cache on; 405B of
+    2,048 tokens a prompt takes 1.07 times as long as of 128 (README of 0.10.0: 125.5 and 117.0 s for 128 sequences)."""
+    row: dict[str, Any] = {"source": "ROCm vLLM dev-docker README", "kind": "static_batch_throughput", "engine": "vLLM"}
+    row |= {"model": "Llama-3.1-70B", "accelerator": "AMD MI300X 192GB", "num_accelerators": 8, "batch_size": 64}
+    row |= {
+        "parallelism": {"tp": 8},
+        "precision": {"weights": "fp8"},
+        "output_len": 256,
+        "metrics": {"makespan_s": 1.0},
+    }
+    row["num_requests"] = None
+    short, long, whole = (
+        outcome(**row, engine_version=version, input_len=length).predicted
+        for version, length in (("0.10.0", 128), ("0.10.0", 2048), ("0.6.6", 2048))
+    )
+    assert short is not None and long is not None and whole is not None
+    assert short < long < 1.25 * short
+    assert whole > 1.5 * long
+    elsewhere = outcome(**row | {"source": "another"}, engine_version="0.10.0", input_len=2048).predicted
+    assert elsewhere is not None and elsewhere > 1.4 * long
 
 
 def test_a_long_run_is_continued_in_proportion() -> None:
