@@ -155,6 +155,12 @@ def test_programs_without_a_framework_have_a_stack(words: str) -> None:
     assert not any("most like it" in text for text in found.assumed)
 
 
+@pytest.mark.parametrize("words", ["PyTorch DDP (nanochat)", "modded-nanogpt"])
+def test_optimizers_of_nanochat_are_distributed(words: str) -> None:
+    found = mapped(framework=words, tp=None, pp=None, shard=None, flags="Muon and AdamW, torch.compile").scenario
+    assert (found.stack.zero, found.stack.fused_elementwise, found.stack.overlap_gradients) == (1, True, False)
+
+
 @pytest.mark.parametrize(
     ("framework", "layers", "chunks", "stages"),
     [
