@@ -54,6 +54,8 @@ ONLINE = ("online_serving", APART)
 """Kinds of rows of requests that come one after the other."""
 FILLED = ("static_batch_throughput", "decode_throughput")
 """Kinds of batches that enter and leave together."""
+SCRIPTED = (*ONLINE, *FILLED, "offline_throughput", "single_stream_decode", "single_stream_prefill")
+"""Kinds of rows whose engine may have settings in the benchmark's scripts."""
 TUNED = ("tensorrt-llm", "tensorrt-llm-pytorch")
 """Stacks whose benchmark derives the limits of the engine from lengths and memory."""
 MOST_AT_ONCE = 20_000
@@ -292,7 +294,7 @@ def _said(row: ServingRow, role: str = "") -> Told:
     """What the scripts of the benchmark tell the engine, workers of a role where they are apart; nothing where they
     are not known."""
     in_flight = row.concurrency or row.batch_size or row.num_requests
-    if row.kind not in (*ONLINE, "offline_throughput", *FILLED) or in_flight is None:
+    if row.kind not in SCRIPTED or in_flight is None:
         return Told()
     weights, sizes = row.number_format, (row.input_len or 0, row.output_len or 0)
     named = row.source, row.engine, row.model, row.accelerator, weights

@@ -166,6 +166,10 @@ def test_a_model_without_room_is_refused() -> None:
         ("TRT-LLM", "v0.12", "tensorrt-llm-0.12"),
         ("TensorRT-LLM", "0.7.1", "tensorrt-llm-0.8"),
         ("Ollama / llama.cpp", None, "llama.cpp"),
+        ("Ollama / llama.cpp", "2025-12", "llama.cpp"),
+        ("llama.cpp", "2025-12", "llama.cpp-2025"),
+        ("llama.cpp", "b7340", "llama.cpp-2025"),
+        ("llama.cpp", "2025-07", "llama.cpp"),
         ("SGLang", "0.4", "sglang"),
     ],
 )
