@@ -42,6 +42,8 @@ class Phase:
     """Flows in a row that make one transfer, where the network splits it over several ways."""
     rolling: bool = False
     """Whether members have no common beat, as in a ring: one passes on what arrives while it sends what came before."""
+    chained: bool = False
+    """Whether pieces go once along a ring, as in a broadcast: they move as in a ring, and each hop shows once."""
 
     @property
     def switched(self) -> bool:
@@ -81,8 +83,9 @@ def phase(
     reduce: bool = False,
     cards: bool = False,
     rolling: bool = False,
+    chained: bool = False,
 ) -> Phase:
     """A phase from (positions, positions, shares); shares may be one number for all."""
     src, dst = np.asarray(transfers[0], np.int64), np.asarray(transfers[1], np.int64)
     size = np.broadcast_to(np.asarray(transfers[2], np.float64), src.shape)
-    return Phase(repeat, src, dst, size, inner, outer, reduce, cards, rolling=rolling)
+    return Phase(repeat, src, dst, size, inner, outer, reduce, cards, rolling=rolling, chained=chained)

@@ -90,7 +90,7 @@ def rate_of(
     widest fabric that it crosses. What a member does with its own piece hides behind its card, not behind its links,
     and it does nothing with it where the switch adds up."""
     crosses = any(phase.outer for phase in phases)
-    scopes = protocol.of(any(phase.rolling for phase in phases), lone=crosses and on_node == 1)
+    scopes = protocol.of(any(phase.rolling or phase.chained for phase in phases), lone=crosses and on_node == 1)
     widest = scopes.scale_out if crosses else scopes.scale_up
     slowdown = 1.0
     if widest.fill is not None:

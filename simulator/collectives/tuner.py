@@ -74,8 +74,9 @@ def _rings(links: TunerLinks, group: Group) -> Channels:
     if group.nodes == 1:
         count, speed = _widest(links.up_steps, links.scale_up, links.channels)
         return _split(links, Channels(count, speed, speed), links.channels)
-    speed = _at_most(links.out_steps, min(links.scale_out, links.scale_up))
-    return _split(links, Channels(min(group.cards, links.channels), speed, speed), links.channels)
+    count = min(group.cards, links.channels)
+    speed = _at_most(links.out_steps, min(links.scale_out, _passing(links, count)))
+    return _split(links, Channels(count, speed, speed), links.channels)
 
 
 def _trees(links: TunerLinks, group: Group) -> Channels:
@@ -83,8 +84,8 @@ def _trees(links: TunerLinks, group: Group) -> Channels:
     rings = _rings(links, group)
     if group.nodes == 1:
         return rings
-    speed = inside = _at_most(links.out_steps, min(links.scale_out, links.scale_up))
     count = min(group.cards, links.channels)
+    speed = inside = _at_most(links.out_steps, min(links.scale_out, _passing(links, count)))
     for faster in sorted(step for step in links.out_steps if step > speed):
         if inside >= 2 * speed or faster * count > links.scale_up:
             break
@@ -107,6 +108,12 @@ def _widest(steps: Sequence[float], capacity: float, most: int) -> tuple[int, fl
     """(channels, speed) of the search in a node: the first of the fullest."""
     found = [(min(int(capacity / step), most), step) for step in steps if step <= capacity]
     return max(found, key=lambda pair: pair[0] * pair[1], default=(1, capacity))
+
+
+def _passing(links: TunerLinks, count: int) -> float:
+    """Bytes/s that a device's links inside the node leave each of several channels: it passes on all of them but the
+    one that leaves the node through its own card."""
+    return links.scale_up / max(count - 1, 1)
 
 
 def _at_most(steps: Sequence[float], capacity: float) -> float:

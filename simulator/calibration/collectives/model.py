@@ -117,7 +117,7 @@ class Model:
         found = []
         lone = (self.rows.nodes > 1).to_numpy() & (self.on_node == 1)
         for name, features in self.features.items():
-            ring = bool(np.nanmax(features[7], initial=0.0))
+            ring = name == "ring" or bool(np.nanmax(features[7], initial=0.0))
             for protocol, spec in self.profile.protocols_of(name).items():
                 able = np.array([taken in ("", name, f"{name}/{protocol}") for taken in self.taken], bool)
                 for scopes in dict.fromkeys((spec.of(ring), spec.of(ring, lone=True))):

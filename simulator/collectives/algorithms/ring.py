@@ -22,7 +22,7 @@ def ring(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     src, dst, share = edges(layout)
     outer = layout.nodes / n if layout.nodes > 1 else 0.0
     if operation == "broadcast":
-        return (phase(1, (src, dst, share), (n - 1) * (1 - outer), (n - 1) * outer),)
+        return (phase(1, (src, dst, share), (n - 1) * (1 - outer), (n - 1) * outer, chained=True),)
     steps = {"all_reduce": 2 * (n - 1), "all_gather": n - 1, "reduce_scatter": n - 1}.get(operation)
     if steps is None:
         return None

@@ -14,7 +14,7 @@ from simulator.calibration.collectives.fit import fit, fitted, without
 from simulator.calibration.collectives.model import Model, predicted
 from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.prior import Prior, held, prior
-from simulator.calibration.collectives.rows import MB, told
+from simulator.calibration.collectives.rows import HALVED, MB, told
 from simulator.calibration.kinds import calibrate
 from simulator.errors import InputError
 from simulator.specs import load_spec
@@ -149,8 +149,17 @@ def test_figures_far_from_what_is_known_count_by_their_square() -> None:
 
 
 def test_rows_of_which_the_protocol_is_not_known_tell_no_figure() -> None:
-    table = pd.DataFrame({"source": ["vTrain A100", "vTrain A100", "vTrain V100"], "size": [MB, 8 * MB, MB]})
-    assert told(table.assign(op="all_reduce", ranks=8, nodes=1)).tolist() == [False, True, True]
+    table = pd.DataFrame({"source": ["vTrain A100", "vTrain A100", "vTrain V100", HALVED], "size": [1, 8, 1, 8]})
+    rows = table.assign(size=table["size"] * MB, op="all_reduce", ranks=8, nodes=1)
+    assert told(rows).tolist() == [False, True, True, False]
+
+
+def test_a_broadcast_is_fitted_with_the_figures_of_rings() -> None:
+    """As the simulator prices it, where trees have figures of their own."""
+    table = pd.DataFrame({"source": "one", "op": "broadcast", "ranks": 16, "nodes": 2, "size": [64 * MB, 512 * MB]})
+    table = table.assign(cluster="dgx-h100", algorithm="ring/LL128", seconds=1.0, part="fitted")
+    profile = load_spec(CollectiveProfile, "nccl-h100")
+    assert Model(table, profile).seconds(figures_of(profile)[0]) == pytest.approx(predicted(table, profile))
 
 
 def test_sends_of_crowded_groups_tell_no_figure_and_each_goes_to_one_rank() -> None:

@@ -72,6 +72,19 @@ def test_trees_have_figures_of_their_own() -> None:
     assert slow - hops == pytest.approx(2 * (fast - hops))
 
 
+def test_a_broadcast_moves_along_a_ring() -> None:
+    """Its pieces go round once: every hop shows, and the figures are those of rings, not those of trees."""
+    apart = {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": scope("20 us", "8 us", 0.25)}
+    known = profile({"only": {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR, "trees": apart}})
+    streaming = library(stored=0)
+
+    def took(library: CollectiveProfile) -> float:
+        return collectives.cost_of("broadcast", range(RANKS), 1e8, machine(), library, "ring").slowest / 1e12
+
+    # Two rails of 25 GB/s, half of which the protocol reaches; seven hops, half of them between nodes.
+    assert took(known) == took(streaming) == pytest.approx(9e-6 + 3.5 * (1e-6 + 8e-6) + 1e8 / 2 / 12.5e9)
+
+
 def test_lone_members_of_nodes_pass_pieces_on_as_rings_do() -> None:
     apart = {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": scope("20 us", "8 us", 0.25)}
     known = profile({"only": {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR, "trees": apart}})

@@ -41,6 +41,8 @@ def taken(machine: str, nodes: int, members: int, size: float, operation: str = 
         ("dgx-h100", 2, 8, 8e9, "nvls_tree"),
         ("dgx-h100", 4, 8, 4e9, "ring"),
         ("dgx-h100", 8, 8, 8e9, "ring"),
+        # 32 rings over two racks of 72 get 22 GB/s each of the NVLinks, not the 48 of a card.
+        ("gb200-nvl72", 2, 72, 4e9, "nvls_tree"),
     ],
 )
 def test_a_library_takes_what_its_tables_say(
@@ -123,6 +125,57 @@ def test_the_expected_time_is_latency_and_size_over_bandwidth() -> None:
     # Four nodes of eight cards of 24 GB/s, 17.8 GB/s of which a tree takes; 1 MiB is corrected by 0.5.
     seconds = expected(tuner, tree, "all_reduce", Group(32, 4, 8), 2.0**20)
     assert seconds == pytest.approx(8.4e-6 + 2 * (7 * 4e-6 + 2 * 14e-6) + 2**20 / (8 * 17.8e9 / 2 * 0.5))
+
+
+@pytest.mark.parametrize(
+    ("profile_name", "group", "channels", "speed"),
+    [
+        ("nccl-h100", Group(16, 2, 8), 8, 48e9),  # seven of eight pass a device
+        ("nccl-h800", Group(16, 2, 8), 8, 22e9),
+        ("nccl-b200", Group(144, 2, 72), 32, 22e9),
+    ],
+)
+def test_rings_share_the_links_inside_nodes(profile_name: str, group: Group, channels: int, speed: float) -> None:
+    """The search finds speeds at which a device passes on all channels but the one that leaves through its card."""
+    tuner = load_spec(CollectiveProfile, profile_name).tuner
+    assert tuner is not None
+    [ring] = [o for o in tuner.options if (o.algorithm, o.protocol) == ("ring", "Simple")]
+    one, two = (expected(tuner, ring, "all_gather", group, size) for size in (1e9, 2e9))
+    assert two - one == pytest.approx(1e9 * (group.members - 1) / group.members / (channels * speed))
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "members", "mib", "protocol"),
+    [
+        # Where times of all-gathers jump: AIConfigurator's eight B200, two nodes of B200, two hosts of GB300.
+        ("dgx-b200", 1, 8, 8, "LL"),
+        ("dgx-b200", 1, 8, 16, "Simple"),
+        ("dgx-b200", 2, 8, 16, "LL128"),
+        ("dgx-b200", 2, 8, 32, "Simple"),
+        ("gb300-nvl72", 2, 4, 8, "LL128"),
+        ("gb300-nvl72", 2, 4, 16, "Simple"),
+    ],
+)
+def test_blackwell_leaves_a_protocol_where_measured_times_jump(
+    machine: str, nodes: int, members: int, mib: int, protocol: str
+) -> None:
+    cluster = load_spec(Cluster, machine).model_copy(update={"nodes": nodes})
+    fabric, library = build(cluster), load_spec(CollectiveProfile, cluster.collectives)
+    group = (np.arange(nodes)[:, None] * fabric.nodes[0].per_node + np.arange(members)).ravel()
+    assert collectives.cost_of("all_gather", group, mib * 2.0**20, fabric, library).algorithms == (f"ring/{protocol}",)
+
+
+@pytest.mark.parametrize("operation", ["all_gather", "reduce_scatter", "broadcast"])
+@pytest.mark.parametrize("nodes", [1, 2, 8, 32])
+def test_twice_the_bytes_take_no_less_and_hardly_twice_as_long(operation: str, nodes: int) -> None:
+    """From 1 KiB to 8 GiB on H100, also where the library changes its protocol: hops under LL128 that hid behind bytes
+    left a step of 2.7 at Simple, LL at the rate of its trees one backwards, a broadcast at that of LL128's another."""
+    cluster = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": nodes})
+    fabric, library = build(cluster), load_spec(CollectiveProfile, cluster.collectives)
+    sizes = 2.0 ** np.arange(10, 34)
+    times = [collectives.cost_of(operation, range(8 * nodes), size, fabric, library).slowest for size in sizes]
+    steps = np.array(times[1:]) / times[:-1]
+    assert steps.min() >= 1 and steps.max() < 2.1
 
 
 def test_a_switch_needs_two_heads_to_reduce() -> None:
