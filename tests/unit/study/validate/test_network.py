@@ -205,6 +205,11 @@ def is_later(row: NetworkRow) -> bool:
     )
 
 
+def is_gather(row: NetworkRow) -> bool:
+    """Whether a row is of the all-gathers between nodes that were found last."""
+    return row.source.startswith(("Google Cloud", "SkyPilot", "esaaren"))
+
+
 def test_the_shipped_rows_are_within_the_errors_that_the_page_states() -> None:
     kind, lines = chosen(list(read_lines(KINDS["network"].shipped)))
     assert kind.name == "network"
@@ -212,8 +217,9 @@ def test_the_shipped_rows_are_within_the_errors_that_the_page_states() -> None:
     done = [outcome for outcome in outcomes if outcome.error is not None]
     assert len(done) >= 850
     for rows, large, small in (
-        ([o for o in done if not is_later(o.row)], 0.05, 0.06),
+        ([o for o in done if not is_later(o.row) and not is_gather(o.row)], 0.05, 0.06),
         ([o for o in done if is_later(o.row)], 0.065, 0.115),  # no fit has seen them, but for MI355X
+        ([o for o in done if is_gather(o.row)], 0.11, 0.19),  # 13.6 and 20.8 % before rings had figures of their own
     ):
         halves = {n: [o.error for o in rows if kind.groups["half"](o) == n] for n in ("below 1 MiB", "from 1 MiB")}
         assert statistics(halves["from 1 MiB"]).median < large
