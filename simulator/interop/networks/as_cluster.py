@@ -1,7 +1,6 @@
 """A foreign description of a network as a cluster file that is known to load and to build."""
 
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -31,6 +30,10 @@ MOST_LETTERS = 1 << 22
 """Bytes of the longest file that is read, but of matrices of pairs, which are long."""
 
 
+_BEGINNING = 1 << 20
+"""Bytes in which a format shows; launchers of many tasks write before the program does."""
+
+
 def told(path: str) -> NetworkFormat | None:
     """The format of a file by its name, or by a key that no other format has; None where it is no network."""
     place = Path(path)
@@ -40,15 +43,17 @@ def told(path: str) -> NetworkFormat | None:
         return "slurm"
     if place.suffix in (".yml", ".yaml"):
         return "astra-sim" if _begins(place, "npus_count") else None
-    return "mpigraph" if _begins(place, "START mpiGraph") else None
+    return "mpigraph" if place.suffix == ".csv" or _begins(place, "START mpiGraph") else None
 
 
 def _begins(place: Path, words: str) -> bool:
-    """Whether one of the first lines of a file begins with some words."""
+    """Whether a line at the beginning of a file, a regular one, begins with some words."""
     try:
-        with place.open(encoding="utf-8", errors="replace") as file:
-            return any(line.startswith(words) for line in islice(file, 1000))
-    except OSError:
+        if not place.is_file():  # opening a pipe could wait for ever
+            return False
+        with place.open("rb") as file:
+            return any(line.startswith(words.encode()) for line in file.read(_BEGINNING).splitlines())
+    except (OSError, ValueError):  # ValueError: no file has such a name
         return False
 
 

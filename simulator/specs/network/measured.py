@@ -5,7 +5,7 @@ and one of its receives (`host:1 from`); of a pair the smaller of the two counts
 names of nodes in its first line and column, and in a row what that node sends to each: `GB/s,n0,n1`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
@@ -29,6 +29,8 @@ MOST_NODES = 1024
 _LEAST, _MOST = 1.0, 1e15
 """Bytes per second of a pair."""
 _MIB = float(1 << 20)
+_Row = tuple[int, list[str]]
+"""Number of a line, counted from 0, and its cells, a name and figures."""
 _FORM = "what mpiGraph prints, or a table: `GB/s,n0,n1` and a row `n0,,12.5` a node"
 
 
@@ -62,11 +64,17 @@ def _read(path: Path, changed: int, size: int) -> PairRates:
 def parsed(text: str, file: str) -> PairRates:
     """The matrix that a text holds; InputError with file and line."""
     lines = text.splitlines()
-    heads = {words[0]: number for number, line in enumerate(lines) if _is_head(words := line.split())}
+    heads: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        if _is_head(words := line.split()):
+            if words[0] in heads:
+                message = f"begins a second matrix of `{words[0]}`, after line {heads[words[0]] + 1}"
+                _refuse(file, number, message, "keep the output of one run")
+            heads[words[0]] = number
     if heads:
         return _of_mpigraph(lines, heads, file)
-    first = next((number for number, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
-    if first is None or "," not in lines[first]:
+    first, *rows = [n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")] or [-1]
+    if first < 0 or "," not in lines[first]:
         hint = f"write {_FORM}"
         raise InputError(Problem("holds no matrix of bandwidths", path=PATH, file=file, hint=hint))
     unit, *names = (cell.strip() for cell in lines[first].split(","))
@@ -75,7 +83,8 @@ def parsed(text: str, file: str) -> PairRates:
     except ValueError:
         _refuse(file, first, f"begins with `{unit[:40]}`, no unit of bandwidth", _FORM)
     _check_names(names, file, first)
-    rates = _matrix(lines, first, names, _cells_of_table, file) * scale
+    cells = [(number, [cell.strip() for cell in lines[number].split(",")]) for number in rows]
+    rates = _matrix(cells, names, file, first) * scale
     return PairRates(tuple(names), _checked(rates, names, file, first), False)
 
 
@@ -90,7 +99,7 @@ def _of_mpigraph(lines: Sequence[str], heads: dict[str, int], file: str) -> Pair
         columns = lines[first].split()[1:]
         names = [_host(column, number, file, first) for number, column in enumerate(columns)]
         _check_names(names, file, first)
-        rates = _matrix(lines, first, columns, _cells_of_mpigraph, file) * _MIB
+        rates = _matrix(_rows_of_mpigraph(lines, first), columns, file, first) * _MIB
         found[side] = names, _checked(rates, names, file, first)
     if len({tuple(names) for names, _ in found.values()}) > 1:
         _refuse(file, heads["Recv"], "names other nodes than the matrix of sends", "keep the output of one run")
@@ -110,29 +119,21 @@ def _host(column: str, number: int, file: str, line: int) -> str:
     return host
 
 
-def _cells_of_table(line: str) -> list[str]:
-    return [cell.strip() for cell in line.split(",")]
+def _rows_of_mpigraph(lines: Sequence[str], first: int) -> Iterator[_Row]:
+    """Lines such as `n0:0 to 0.000 14493.357` below a head, up to an empty one or the end of the output."""
+    for number in range(first + 1, len(lines)):
+        words = lines[number].split()
+        if not words or words[0] == "END":
+            return
+        yield number, [words[0], *words[2:]]
 
 
-def _cells_of_mpigraph(line: str) -> list[str]:
-    """`n0:0 to 0.000 14493.357` as name and figures."""
-    name, _, *figures = line.split() if len(line.split()) > 1 else (line, "")
-    return [name, *figures]
-
-
-def _matrix(
-    lines: Sequence[str], first: int, names: Sequence[str], cells_of: Callable[[str], list[str]], file: str
-) -> Floats:
+def _matrix(rows: Iterable[_Row], names: Sequence[str], file: str, head: int) -> Floats:
     """The figures below a head, as they are written, rows in the order of its columns."""
     row_of, many = {name: row for row, name in enumerate(names)}, len(names)
     found = np.full((many, many), np.nan)
     seen: dict[str, int] = {}
-    for number in range(first + 1, len(lines)):
-        if not lines[number].strip() or len(seen) == many:
-            if seen:
-                break
-            continue
-        name, *figures = cells_of(lines[number])
+    for number, (name, *figures) in rows:
         if name not in row_of:
             hint = nearest(name, names) or "each row begins with the name of a column"
             _refuse(file, number, f"is a row of `{name[:60]}`, which is no column", hint)
@@ -148,7 +149,7 @@ def _matrix(
         ]
     if missing := [name for name in names if name not in seen]:
         message = f"has columns of {many} nodes and rows of {len(seen)}: `{missing[0]}` has none"
-        _refuse(file, first, message, "a matrix is square; a run that was cut off is to be repeated")
+        _refuse(file, head, message, "a matrix is square; a run that was cut off is to be repeated")
     return found
 
 
@@ -169,7 +170,7 @@ def _check_names(names: Sequence[str], file: str, line: int) -> None:
 
 def _number(text: str, name: str, other: str, file: str, line: int) -> float:
     try:
-        value = float(text)
+        value = float("nan" if "_" in text else text)
     except ValueError:
         value = float("nan")
     if not (isfinite(value) and value > 0):
@@ -191,4 +192,4 @@ def _checked(rates: Floats, names: Sequence[str], file: str, line: int) -> Float
 
 def _refuse(file: str, line: int, message: str, hint: str) -> NoReturn:
     """InputError for a line, counted from 0."""
-    raise InputError(Problem(f"line {line + 1} {message}", path=PATH, file=file, line=line + 1, hint=hint))
+    raise InputError(Problem(message, path=PATH, file=file, line=line + 1, hint=hint))

@@ -217,7 +217,7 @@ def test_mpigraph_is_told_by_its_first_line(tmp_path: Path, capsys: Capture) -> 
     said = capsys.readouterr().out
     assert "3 nodes, pairs of 11.5 GB/s to 14.7 GB/s" in said and "`n0` to `n1` has 1.27 times the way back" in said
     assert "of: card" in said  # eight cards, and one figure
-    _, machine = made(tmp_path, "rates.csv", table("GB/s", rates), "--format", "mpigraph", "--nodes", "2")
+    _, machine = made(tmp_path, "rates.csv", table("GB/s", rates), "--nodes", "2")
     assert machine.numbering.all_nodes == 2
     assert "one matrix only" in capsys.readouterr().out
 
