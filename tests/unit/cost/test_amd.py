@@ -59,3 +59,9 @@ def test_assembly_kernels_of_attention_are_the_best(name: str, forward: float, b
         assert found == pytest.approx(times * work / rate, rel=0.05)
         older = seconds(Attention(4, 64, 8, 8192, 8192, 128, False, backward=reverse, kernel="fa2"), device)
         assert older > 1.15 * found
+
+
+@pytest.mark.parametrize(("name", "gibibytes"), [("mi300x", 192), ("mi325x", 256), ("mi350x", 288), ("mi355x", 288)])
+def test_memory_is_counted_in_powers_of_two(name: str, gibibytes: int) -> None:
+    """191.98, 255.98 and 287.98 GiB under ROCm."""
+    assert load_spec(Accelerator, name).memory.capacity.value == gibibytes * 2**30
