@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from simulator.collectives.demand import LinkDemand
 from simulator.collectives.phase import Phase
 from simulator.specs.libraries.collectives import CollectiveProfile, Protocol, Scope
+from simulator.specs.libraries.tuner import numbers
 from simulator.units import TICKS_PER_SECOND
 
 Ints = NDArray[np.int64]
@@ -17,6 +18,13 @@ Floats = NDArray[np.float64]
 
 PASSES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1, "dispatch": 1, "combine": 1}
 """How often the pieces of all other members pass by a member."""
+
+CROWDED = 32
+"""Ranks of a group beyond which NCCL to 2.28 gives a peer on another node one channel for two: it halves them while
+they times the ranks exceed four times its 16 channels (NVIDIA/nccl src/graph/paths.cc; on H100 from five nodes on by
+Hugging Face, smol training playbook). Later releases give as many channels as the card's rate asks for."""
+UNCROWDED = (2, 29)
+"""The first release whose channels do not depend on the number of ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +108,21 @@ def rate_of(
     if profile.own_piece is not None and operation in PASSES and not any(phase.switched for phase in phases):
         own += profile.own_piece.value / (PASSES[operation] * (members - 1))
     inner, outer = scopes.scale_up, scopes.scale_out
+    left = outer.crowded.value if outer.crowded and _crowded(operation, members, profile) else 1.0
     return Rate(
         launch=widest.launch.value,
         latency=(_hop(inner, size_bytes), _hop(outer, size_bytes)),
         wire=(profile.wire.scale_up.value, profile.wire.scale_out.value),
-        per_byte=(slowdown * own / inner.efficiency.value, slowdown / outer.efficiency.value),
+        per_byte=(slowdown * own / inner.efficiency.value, slowdown / (outer.efficiency.value * left)),
         size_bytes=size_bytes,
         stored=widest.stored,
     )
+
+
+def _crowded(operation: str, members: int, profile: CollectiveProfile) -> bool:
+    """Whether a peer of a group of so many gets fewer channels; who sends to all keeps its card busy all the same."""
+    release = numbers(profile.environment.release) if profile.environment is not None else ()
+    return operation.startswith("shift") and members > CROWDED and (not release or release < UNCROWDED)
 
 
 def _hop(scope: Scope, size_bytes: float) -> float:

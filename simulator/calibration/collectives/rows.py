@@ -14,6 +14,7 @@ import pandas as pd
 
 from simulator import collectives
 from simulator.calibration.asked import LAYOUT, explained, read_objects, read_table
+from simulator.collectives.rate import CROWDED
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.network import release_of
 from simulator.specs.libraries.collectives import Environment
@@ -57,9 +58,6 @@ UNTOLD = 5 * MB
 HALVED = "Google Cloud, NCCL tests on GKE (A4X)"
 """A library whose release is not stated and that moves half of what others do on the same GB200 under LL (160 of 340
 GB/s over eight) and 0.54 of the links under Simple (0.75 and more): as if half of the channels ran."""
-CROWDED = 32
-"""Ranks beyond which NCCL takes one channel for a peer on another node in place of two (H100 on EFA, Hugging Face smol
-training playbook; src/graph/paths.cc)."""
 
 
 def _csv(path: Path) -> pd.DataFrame:

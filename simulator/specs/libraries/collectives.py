@@ -47,6 +47,9 @@ class Scope(Spec):
     """None where messages of all sizes move at full efficiency."""
     piece: Piece | None = Field(default=None, exclude_if=lambda piece: piece is None)
     """None where hops take as long for messages of all sizes."""
+    crowded: Figure[PositiveFraction] | None = Field(default=None, exclude_if=lambda share: share is None)
+    """Share of the efficiency that is left to a shift where a group is so large that the library gives a peer one
+    channel for two (`rate.CROWDED`); None: all of it."""
     stored: Share = Field(default=1.0, le=1.0, exclude_if=lambda stored: stored == 1.0)
     """Share of a piece that a device holds before it passes it on in a ring; hops hide behind the rest of its bytes. 0
     where lines carry flags, 0.5 where pieces go in two slices; read of the widest fabric that a ring crosses."""

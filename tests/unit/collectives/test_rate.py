@@ -7,7 +7,7 @@ import pytest
 from simulator import collectives
 from simulator.errors import InputError
 from simulator.fabric import Fabric, build
-from simulator.specs.libraries.collectives import CollectiveProfile, Protocol
+from simulator.specs.libraries.collectives import CollectiveProfile, Environment, Protocol
 from tests.machines import cluster, figure, profile, scope
 
 NODES, DEVICES = 4, 2
@@ -95,6 +95,18 @@ def test_lone_members_of_nodes_pass_pieces_on_as_rings_do() -> None:
 
     assert lone("tree") == pytest.approx(9e-6 + 2 * 2 * 8e-6 + 2 * 1e8 / 12.5e9, rel=0.01)
     assert seconds(1e8, "tree", known) > 1.9 * seconds(1e8, "tree", library())
+
+
+@pytest.mark.parametrize(("release", "left"), [("", 0.5), ("2.28.7", 0.5), ("2.29.2", 1.0)])
+def test_peers_of_large_groups_get_fewer_channels(release: str, left: float) -> None:
+    """Messages to the next rank around 40 ranks of five nodes move half of what they move around 32 of four."""
+    spec = {"scale_up": scope("5 us", "1 us", 1.0), "scale_out": FAR | {"crowded": figure(0.5)}}
+    told = Environment(release=release) if release else None
+    known = profile({"only": spec}, environment=told)
+    fabric = build(cluster(nodes=5, devices=8, nics=8))
+    few, many = (collectives.cost_of("shift", range(n), 1e9, fabric, known) for n in (32, 40))
+    assert few.algorithms == many.algorithms == ("send/only",)
+    assert int(few.moving[0]) / int(many.moving[0]) == pytest.approx(left)
 
 
 def test_copies_of_a_piece_hide_behind_cards_and_not_behind_links() -> None:
