@@ -114,5 +114,5 @@ def expert_loads(document: dict[str, Any], random: Random) -> None:
     document["serving"]["expert_loads"] = loads | some(random, rest, 0.5)
     if random.random() < 0.3:
         document["serving"]["experts"] = {
-            "routing": random.choice(({"load": "zipf", "exponent": 1}, {"load": "random"}))
+            "routing": random.choice(({"load": "zipf", "exponent": 1}, {"load": "random"}, {"load": "uneven"}))
         }

@@ -48,6 +48,13 @@ def test_free_choices_are_nearly_even_for_many_rows() -> None:
     assert spread(load="random", rows=32).busiest == few
 
 
+def test_uneven_choices_stay_uneven_for_many_rows() -> None:
+    calm, usual, wide = (
+        spread(load="uneven", rows=1_000_000, variance=variance).busiest for variance in (0.001, 0.5, 5.0)
+    )
+    assert 1 < calm < 1.1 < usual < wide
+
+
 def test_capacity_drops_what_finds_no_room_or_fills_up() -> None:
     counts = [4, 2, 1, 1, 0, 0, 0, 0]
     dropped = spread(load="counts", counts=counts, capacity=1.0)
@@ -157,10 +164,11 @@ def test_keys_of_parts_that_a_model_lacks_are_said_to_have_no_effect(training: d
 
 
 def test_shared_experts_that_are_not_there_do_not_work_beside_exchanges() -> None:
-    training = {"overlap_shared_experts": True, "routing": {"exponent": 2.0}}
+    training = {"overlap_shared_experts": True, "routing": {"exponent": 2.0, "variance": 0.3}}
     warnings = build_job(jobs.scenario(shape=SHAPE, ep=2, training=training)).warnings
     assert "no effect: overlap_shared_experts: small has no shared experts" in warnings
     assert "no effect: routing.exponent: routing.load is balanced" in warnings
+    assert "no effect: routing.variance: routing.load is balanced" in warnings
 
 
 @pytest.mark.parametrize(
