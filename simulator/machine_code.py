@@ -32,7 +32,25 @@ def compiled(function: F) -> F | None:
         found: Any = njit(cache=True)(function)
     except RuntimeError:
         return None
+    _load_alone(found)
     return cast("F", found)
+
+
+def _load_alone(function: Any) -> None:
+    """Let code that is kept be loaded without what only compiling needs: all that numba knows of functions of Python
+    and numpy, which takes longer than the code. Of a numba that keeps code in another way it is loaded as ever."""
+    cache = getattr(function, "_cache", None)
+    kept, guard = (getattr(cache, name, None) for name in ("_load_overload", "_guard_against_spurious_io_errors"))
+    if kept is None or guard is None:
+        return
+    from numba.core.runtime.nrt import rtsys
+
+    def load(signature: Any, context: Any) -> Any:
+        rtsys.initialize(context)  # what code counts references with
+        with guard():
+            return kept(signature, context)
+
+    cache.load_overload = load  # type: ignore[union-attr]
 
 
 def _load() -> None:

@@ -415,7 +415,7 @@ class Serving(Spec):
     @property
     def all_pools(self) -> tuple[Pool, ...]:
         """The pools; all replicas as one where none are listed."""
-        return self.pools or (Pool(name="replica", replicas=self.most_replicas),)
+        return self.pools or (Pool.model_construct(name="replica", replicas=self.most_replicas),)
 
     @property
     def most_replicas(self) -> int:

@@ -354,7 +354,7 @@ def without_experts(training: Training, model: Model) -> list[str]:
     )
     no_experts, no_rows = f"{model.name} has no experts", "no rows are exchanged, as ep is 1"
     found: list[tuple[object, str]] = [
-        (not experts and routing != RouterLoad(), f"routing: {no_experts}"),
+        (not experts and routing != RouterLoad.model_construct(), f"routing: {no_experts}"),
         (not experts and "router" in training.cuda_graphs, f"cuda_graphs: router: {no_experts}"),
         (not experts and "experts" in training.recompute_modules, f"recompute_modules: experts: {no_experts}"),
         (model.kv_lora_rank is None and "latent" in training.recompute_modules, _no_latent(model)),

@@ -42,3 +42,37 @@ assert "scipy.linalg" in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
+
+
+KEPT = """
+import sys
+from numba.core.cpu import CPUContext
+from simulator.machine_code import compiled
+from added import added
+asked = []
+refresh = CPUContext.refresh
+CPUContext.refresh = lambda self: (asked.append(self), refresh(self))
+function = compiled(added)
+assert function is not None and function(2, 3) == 5
+print(len(function.stats.cache_hits), len(function.stats.cache_misses), bool(asked))
+assert function(2.5, 3.0) == 5.5
+"""
+
+
+def test_code_that_is_kept_is_loaded_without_what_compiling_needs(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    (tmp_path / "added.py").write_text("def added(one, other):\n    return one + other\n", encoding="utf-8")
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": path}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", KEPT],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert said == [["0", "1", "True"], ["1", "0", "False"]]

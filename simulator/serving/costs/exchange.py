@@ -71,7 +71,7 @@ def no_effect(traffic: ExpertTraffic, model: Model, layout: Layout, exchange: Ex
     """What of it changes nothing."""
     path = "no effect: serving.experts"
     if model.experts is None:
-        return (f"{path}: {model.name} has no experts",) if traffic != ExpertTraffic() else ()
+        return (f"{path}: {model.name} has no experts",) if traffic != ExpertTraffic.model_construct() else ()
     sends = [key for key in ("dispatcher", "dispatch_precision", "local_share") if getattr(traffic, key) is not None]
     alone = f"{path}.{sends[0]}: no other rank holds experts" if sends and layout.sharers == 1 else ""
     gathered = f"{path}.dispatch_precision: rows of all ranks are gathered in 16 bits"
