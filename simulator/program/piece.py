@@ -269,20 +269,21 @@ def _worked(start: Ints, bound: list[Ints], beside: list[Beside]) -> Ints:
 def _on(resource: int, start: Ints, ticks: Ints, beside: list[Beside]) -> Ints:
     """When work of `ticks` on one of the resources of `Takes` ends.
 
-    Counts as the engine does (`engine.running`): work that is left is booked whenever what runs beside it changes, and
-    an end between two ticks is the later one at a half.
+    Counts as the engine does (`engine.running`): work that is left is booked whenever the speed changes, and an end
+    between two ticks is the later one at a half.
     """
-    now, left, end = start, ticks.astype(np.float64), np.full(len(start), -1, np.int64)
+    since, left, end = start, ticks.astype(np.float64), np.full(len(start), -1, np.int64)
+    speed = _speed(resource, start, beside)
     moments = np.sort(
         np.maximum(np.stack([time for first, last, _ in beside for time in (first, last)]), start), axis=0
     )
     for moment in moments:
-        speed = _speed(resource, now, beside)
-        done = now + np.floor(left / speed + 0.5).astype(np.int64)
+        done = since + np.floor(left / speed + 0.5).astype(np.int64)
         end = np.where((end < 0) & (done <= moment), done, end)
-        left = left - speed * (moment - now)
-        now = moment
-    done = now + np.maximum(np.floor(left + 0.5), 0).astype(np.int64)
+        other = _speed(resource, moment, beside)
+        left = np.where(other != speed, left - speed * (moment - since), left)
+        since, speed = np.where(other != speed, moment, since), other
+    done = since + np.maximum(np.floor(left + 0.5), 0).astype(np.int64)
     return np.where(end < 0, done, end)
 
 

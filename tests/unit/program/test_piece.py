@@ -194,6 +194,14 @@ def test_an_instruction_lasts_what_its_parts_last_on_lanes(several: list[Piece],
     assert whole.content.total == sum(piece.content.total for piece in several)
 
 
+def test_work_beside_two_calls_of_one_share_is_booked_once() -> None:
+    """Booked where one call follows another at the same speed, 52.5 ticks left were 52.499999."""
+    built = PieceBuilder()
+    built.run(mixed(111), [beside(228, 0.1, 0.1), beside(16, 0.1, 0.1)])
+    whole = built.build()
+    assert [int(end[0]) for end in whole.schedule(np.array([2.5]))[1]] == on_lanes(whole.parts, 2.5)
+
+
 @given(pieces())
 def test_an_instruction_keeps_what_its_parts_are(piece: Piece) -> None:
     content = piece.content
