@@ -104,6 +104,10 @@ class Device:
         None where the format is one of weights and rows that its kernels are not known in."""
         return self.experts[self._family(families, dtype)].get(dtype)
 
+    def mixture_family(self, families: Sequence[str], dtype: str) -> str:
+        """The family that `mixture` takes."""
+        return self._family(families, dtype)
+
     def extrapolated_mixture(self, families: Sequence[str], dtype: str) -> str:
         """What `mixture` takes in place of kernels that are not known here; empty where it takes them."""
         family = self._family(families, dtype)

@@ -20,11 +20,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-NEARLY_ALL = 0.98
-"""Share of the experts of a device from which on all count as filled: else a single one without rows would add a tile
-to each of the others."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExpertCurve:
     """Coefficients of one format on one device."""
@@ -82,8 +77,7 @@ def expert_seconds(
     `inner` is the inner width of an expert on this device; `products` are the dense products of the format,
     `weights` how weights lie in memory, `held` the experts that the device has.
     """
-    filled = np.where(hit > NEARLY_ALL * held, np.maximum(hit, held), hit)
-    each = np.ceil(rows * top_k / filled - 1e-9).astype(np.int64)
+    each = np.ceil(rows * top_k / hit - 1e-9).astype(np.int64)
     slower = Weights(weights.size, weights.rate * curve.rate, weights.memory * curve.memory, slim=True)
     bare = replace(products, launch=0.0, ramp=curve.ramp)
     wide = inner * (2 if gated else 1)

@@ -499,8 +499,9 @@ class ServingStack(Spec):
     dispatcher: str = Field(default="allgather", exclude_if=lambda word: word == "allgather")
     """What sends rows to the experts of other ranks, where the scenario leaves it open."""
     expert_kernels: tuple[str, ...] = ("triton",)
-    """Families of kernels of mixtures of experts, the first one that a device has first: `triton`, `cutlass`,
-    `trtllm-gen`, or another name, for which the device's own are taken with a warning."""
+    """Families of kernels of mixtures of experts, the first first; for a name that a device lacks its own stand in."""
+    fused_shared: tuple[str, ...] = Field(default=(), exclude_if=lambda families: not families)
+    """Those of them whose kernels run shared experts as more of the others, where none are spread over devices."""
     scan_kernels: tuple[str, ...] = ("fused", "triton")
     """Families of kernels of layers with a state, the first one that a device has first; estimates where none is."""
     all_reduce: Literal["library", "vllm", "sglang", "trtllm"] = "vllm"
@@ -514,8 +515,7 @@ class ServingStack(Spec):
     """Sizes of these graphs, each entry (up to this size, in steps of so many), ascending: `[[4, 2], [256, 8]]` has 2,
     4, 8, 16 ... 256. A batch fills up the next larger one; a graph of every size where left out."""
     graph_unit: Literal["sequences", "tokens"] = Field(default="sequences", exclude_if=lambda unit: unit == "sequences")
-    """What `graph_steps` count: sequences, each of which may have several rows to verify, or rows, those of prompts
-    among them."""
+    """What `graph_steps` count: sequences, each of several rows to verify, or rows, those of prompts among them."""
     pads_peers: Literal["always", "graphs", "never"] = "never"
     """When replicas that share experts, idle ones too, all pass as many rows as the largest of them: in every
     iteration, in those that replay captured graphs, or never."""

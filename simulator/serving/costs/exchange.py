@@ -8,8 +8,10 @@ most rows, to the device whose experts have most, whichever takes longer.
 from dataclasses import dataclass, field, replace
 
 from simulator import collectives
+from simulator.cost import Device
 from simulator.errors import InputError, Problem
-from simulator.serving.costs.spread import Spread
+from simulator.serving.costs.formats import Formats
+from simulator.serving.costs.spread import Spread, shared_among
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.model import Model
 from simulator.specs.serving import ExpertTraffic, Layout, ServingStack
@@ -79,3 +81,20 @@ def no_effect(traffic: ExpertTraffic, model: Model, layout: Layout, exchange: Ex
     stays = f"{path}.local_share: rows of all ranks are gathered, wherever their experts are"
     kept = traffic.local_share is not None and exchange is None and layout.sharers > 1
     return tuple(text for text in (alone, gathered if quiet else "", stays if kept else "") if text)
+
+
+def experts_of(
+    model: Model,
+    layout: Layout,
+    stack: ServingStack,
+    traffic: ExpertTraffic,
+    formats: Formats,
+    device: Device,
+    parts: int,
+) -> tuple[Spread | None, Exchange | None]:
+    """Where experts lie, in `parts`, and the library that sends rows to them; nothing of a dense model."""
+    if model.experts is None:
+        return None, None
+    shared = shared_among(model, formats, stack, device, parts)
+    spread = Spread(model, parts, traffic.routing, traffic.local_share, shared)
+    return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)

@@ -26,9 +26,9 @@ from simulator.serving.costs.beside.finetuning import FinetuningCost, finetuning
 from simulator.serving.costs.beside.remote_attention import RemoteDecode, check_remote, remote_blocks, remote_decode
 from simulator.serving.costs.beside.vision import VisionCost
 from simulator.serving.costs.depth import Depth, depths
-from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
+from simulator.serving.costs.exchange import Exchange, experts_of, no_effect
 from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, footprint
-from simulator.serving.costs.formats import Formats, resolve_formats
+from simulator.serving.costs.formats import resolve_formats
 from simulator.serving.costs.graphs import GraphSizes, beyond_graphs, captured_rows, graph_sizes
 from simulator.serving.costs.head_shapes import AnyAttention, attention_of_stage
 from simulator.serving.costs.in_turns import Queue, queue
@@ -44,7 +44,6 @@ from simulator.serving.costs.overlap import (
 from simulator.serving.costs.pieces import Pieces, RowCosts, both, by_part, fill, hop, ticks
 from simulator.serving.costs.sends import Library, Message, Sending
 from simulator.serving.costs.sizes import Sizes
-from simulator.serving.costs.spread import Spread
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.hardware import Cluster, Node
@@ -392,7 +391,7 @@ def compile_costs(
     check_overlap(model, overlap, layout)
     device, cut = compile_device(own.node.accelerator), layout.expert_cut if tp == layout.tp else 1  # whole with layers
     resolved, notes = resolve_formats(formats, device, stack.sums, stack.fused_casts)
-    spread, exchange = _experts(model, layout, stack, traffic, resolved, max(layout.sharers * tp // cut, 1))
+    spread, exchange = experts_of(model, layout, stack, traffic, resolved, device, max(layout.sharers * tp // cut, 1))
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, cut, spread, exchange)
     shard = replace(shard, dcp=context_cut(model, layout, tp), queries_apart=layout.dcp_exchange == "gather")
     layers = depths(model, split_layers(model.layers, stages, stack.split == "layer"))
@@ -482,16 +481,6 @@ def graphed(stack: ServingStack, rows: int) -> ServingStack:
     if rows == 1 or stack.graphs is None:
         return stack
     return stack.model_copy(update={"graphs": stack.graphs * rows})
-
-
-def _experts(
-    model: Model, layout: Layout, stack: ServingStack, traffic: ExpertTraffic, formats: Formats, parts: int
-) -> tuple[Spread | None, Exchange | None]:
-    """Where experts lie, in `parts`, and the library that sends rows to them; nothing of a dense model."""
-    if model.experts is None:
-        return None, None
-    spread = Spread(model, parts, traffic.routing, traffic.local_share)
-    return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)
 
 
 def split_layers(layers: int, stages: int, head: bool = False) -> tuple[int, ...]:

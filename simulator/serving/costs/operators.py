@@ -10,7 +10,7 @@ Left out: biases (added where products are written), copies and reshapes.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simulator.axes import CP, EP, ETP, TP
 from simulator.model import layers
@@ -318,8 +318,21 @@ def layer(shard: Shard, late: bool = False, kind: LayerKind | None = None) -> It
     known = shard.layers.get((late, whole))
     if known is None:
         ops = layers.layer(shard.model, shard.cut, whole, part, beside=True, cached=True)
-        known = shard.layers[late, whole] = tuple(pieces_of(shard, ops))
+        joined = _with_shared(ops, shard.spread.shared) if shard.spread and shard.spread.shared else ops
+        known = shard.layers[late, whole] = tuple(pieces_of(shard, joined))
     return iter(known)
+
+
+def _with_shared(ops: Iterable[Op], shared: int) -> Iterator[Op]:
+    """Operations of a layer whose shared experts are more of the experts."""
+    behind = False
+    for op in ops:
+        if isinstance(op.does, model_ops.Experts):
+            behind = True
+            more = replace(op.does, experts=op.does.experts + shared, top_k=op.does.top_k + shared)
+            yield replace(op, does=more)
+        elif not behind or op.name not in ("mlp in", "activation", "mlp out"):
+            yield op
 
 
 def embedding(shard: Shard) -> Iterator[Piece]:

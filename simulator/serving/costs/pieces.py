@@ -281,7 +281,7 @@ class Pieces:
         sizes, found = (piece.top_k, piece.hidden, piece.inner, piece.gated), np.zeros(len(rows))
         held = piece.experts / piece.spread
         for here, hit in spread.work(rows):
-            found = np.maximum(found, expert_seconds(here, hit, *sizes, experts, curve, weights, held))
+            found = np.maximum(found, expert_seconds(here, hit + spread.shared, *sizes, experts, curve, weights, held))
         return found
 
     def product(self, formats: Formats, plain: bool = False) -> tuple[GemmCurve, Weights]:

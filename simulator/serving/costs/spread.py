@@ -19,11 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives
+from simulator.cost.device import Device
 from simulator.cost.experts import experts_hit
 from simulator.errors import InputError, Problem
 from simulator.parallel.experts import copies_of, places_of, replicas_of, shares_of, travels
 from simulator.random import stream
+from simulator.serving.costs.formats import Formats
 from simulator.specs.model import Model
+from simulator.specs.serving import ServingStack
 from simulator.specs.training import RouterLoad
 
 Ints = NDArray[np.int64]
@@ -36,6 +39,14 @@ DRAWN = ("random", "uneven")
 """Loads of which draws are taken."""
 
 
+def shared_among(model: Model, formats: Formats, stack: ServingStack, device: Device, devices: int) -> int:
+    """Shared experts that a stack runs in the kernels of the others: those of their size and format, none of them
+    spread over devices."""
+    alike = not model.shared_ffn and formats.experts is None
+    family = device.mixture_family(stack.expert_kernels, formats.of_experts.mixture)
+    return model.shared_experts if devices == 1 and alike and family in stack.fused_shared else 0
+
+
 @dataclass(frozen=True)
 class Spread:
     """The experts of a layer on the devices of a group; InputError for loads that do not fit."""
@@ -46,6 +57,8 @@ class Spread:
     local: float | None = None
     """Share of the copies of rows whose expert is on the device that has the row, where it is not one over the
     devices."""
+    shared: int = 0
+    """Shared experts that run in the kernels of the others, as more of them that every row has; not among `hit`."""
     even: bool = field(init=False)
     """Whether every device has as many rows and as many experts, each of them once."""
 

@@ -35,16 +35,6 @@ def test_experts_that_are_chosen_more_often_than_others_leave_others_without_row
     assert experts_hit(rows, 2, 2, 0.5) == pytest.approx([2.0] * 4)
 
 
-def test_an_expert_without_rows_adds_no_tile_to_the_others() -> None:
-    """256 rows for each of 128 experts: two tiles of 128, and not three where one in a thousand has none."""
-    device, rows = compile_device(load_spec(Accelerator, "h100-sxm")), np.array([4096])
-    curve, dense = device.mixture(("triton",), "bf16"), device.gemm["bf16"]
-    assert curve is not None
-    sizes = (8, 2048, 768, True, curve, dense, Weights(2.0), 128.0)
-    all_, nearly = (expert_seconds(rows, np.array([hit]), *sizes) for hit in (128.0, 127.9))
-    assert nearly == pytest.approx(all_, rel=2e-3)
-
-
 def test_one_expert_is_a_dense_mlp() -> None:
     device = compile_device(load_spec(Accelerator, "h100-sxm"))
     curve, rows = replace(device.gemm["bf16"], launch=0.0, ramp=0.0), np.array([64, 512])

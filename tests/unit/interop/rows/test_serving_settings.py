@@ -292,6 +292,22 @@ def test_scales_of_blocks_have_the_kernels_of_their_engine_and_device() -> None:
     assert mapped(**DEEPSEEK | {"precision": {"weights": "bf16"}, "model": "DeepSeek-V3"}).stack == "vllm-v0"
 
 
+@pytest.mark.parametrize(
+    ("changes", "stack"),
+    [
+        ({"engine_version": "0.4.1.post2"}, "sglang-blocks"),
+        ({"engine_version": "February 2025"}, "sglang-blocks"),
+        ({"engine_version": "0.4.8"}, "sglang"),
+        ({"engine_version": "0.4.1", "model": "Llama-3.1-70B"}, "sglang"),
+        ({"engine_version": "0.4.1", "precision": {"weights": "bf16"}}, "sglang"),
+        ({"engine_version": "0.4.1", "accelerator": "AMD MI300X 192GB"}, "sglang"),
+    ],
+)
+def test_sglang_multiplied_with_scales_of_blocks_in_triton_at_first(changes: dict[str, Any], stack: str) -> None:
+    asked = DEEPSEEK | {"engine": "SGLang", "source": "a user", "model": "DeepSeek-V3"} | changes
+    assert mapped(**asked).stack == stack
+
+
 def test_nanoflow_runs_nano_batches_beside_each_other() -> None:
     llama = {
         "source": "NanoFlow repo/paper",

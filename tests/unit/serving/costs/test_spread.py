@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.cost import compile_device
 from simulator.cost.experts import experts_hit
 from simulator.errors import InputError
-from simulator.serving.costs.spread import Spread
+from simulator.serving.costs.formats import resolve_formats
+from simulator.serving.costs.operators import Experts, Gemm, Shard, layer
+from simulator.serving.costs.spread import Spread, shared_among
+from simulator.specs import load_spec
+from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.serving import NumberFormats, ServingStack
 from simulator.specs.training import RouterLoad
 from tests import jobs
 
@@ -131,3 +138,31 @@ def test_devices_that_do_not_divide_the_experts_are_filled_up_with_copies() -> N
 def test_loads_that_do_not_fit_are_refused(load: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         spread(**load)
+
+
+DEEPSEEK = load_spec(Model, "deepseek-v3")
+MIXED = next(kind for kind in DEEPSEEK.kinds if kind.mlp == "moe")
+
+
+@pytest.mark.parametrize(("devices", "ranks", "expected"), [("dgx-h100", 1, 1), ("dgx-h100", 8, 0), ("dgx-b200", 1, 0)])
+def test_sglang_runs_shared_experts_in_tritons_kernels(devices: str, ranks: int, expected: int) -> None:
+    """Not where experts are spread, and not in FlashInfer's kernels; vLLM's stack has them apart."""
+    device = compile_device(load_spec(Cluster, devices).node.accelerator)
+    formats = resolve_formats(NumberFormats(weights="fp8"), device)[0]
+    sglang, vllm = load_spec(ServingStack, "sglang"), load_spec(ServingStack, "vllm")
+    assert shared_among(DEEPSEEK, formats, sglang, device, ranks) == expected
+    assert shared_among(DEEPSEEK, formats, vllm, device, ranks) == 0
+
+
+def test_shared_experts_among_the_others_are_no_products_of_their_own() -> None:
+    device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
+    formats = resolve_formats(NumberFormats(weights="fp8"), device)[0]
+    apart, among = (
+        list(layer(Shard(DEEPSEEK, 8, formats, True, spread=Spread(DEEPSEEK, 1, shared=one)), kind=MIXED))
+        for one in (0, 1)
+    )
+    (mixture,) = (piece for piece in among if isinstance(piece, Experts))
+    assert (mixture.experts, mixture.top_k) == (257, 9)
+    gone = [p for p in apart if isinstance(p, Gemm)][-2:]
+    assert [(p.n, p.k) for p in gone] == [(512, 7168), (7168, 256)]
+    assert len([p for p in among if isinstance(p, Gemm)]) == len([p for p in apart if isinstance(p, Gemm)]) - 2
