@@ -73,6 +73,7 @@ def test_equal_pairs_keep_their_order(tmp_path: Path) -> None:
     found = search(training(tmp_path, matrix(6)), run)
     assert found.nodes == tuple(range(6)) and (found.looked_at, found.simulated) == (1, 1)
     assert found.best_s == found.default_s
+    assert found.busy_s[0] == found.busy_s[1] > 0
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -107,7 +107,7 @@ def _orders(base: Run, seed: int) -> tuple[list[tuple[int, ...]], int, Traffic |
     rates, traffic = rates_of(base.network.fabric), traffic_of(base)
     apart = rates[~np.eye(len(rates), dtype=bool)]
     if traffic is None or not len(apart) or float(apart.min()) == float(apart.max()):
-        return [], 1, None, rates
+        return [], 1, traffic, rates
     plain = np.arange(len(rates))
     if len(rates) <= EVERY:
         every = np.array(list(permutations(range(len(rates)))))
