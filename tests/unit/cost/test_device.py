@@ -126,7 +126,7 @@ def test_every_shipped_accelerator_prices_a_training_shape(name: str) -> None:
         ("rtx-3090", 8192, 76.3),
         ("rtx-5090", 8192, 236.0),
         ("h20-sxm", 8192, 141.9),
-        ("rtx-pro-6000", 8192, 413.7),
+        ("rtx-pro-6000", 8192, 364.0),  # the mean of 413.7 in bf16 and 314.5 in fp16
         ("a6000", 8192, 123.3),
         ("l20", 8192, 114.1),
         ("l20", 2048, 104.0),
