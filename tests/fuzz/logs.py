@@ -5,7 +5,6 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from simulator.calibration.collectives.own import WORDS
 from tests.fuzz import crossed
 from tests.fuzz.commands import CLUSTERS
 from tests.fuzz.drawing import some
@@ -20,6 +19,8 @@ RELEASES = ("#", "#", "NCCL version 2.18.3+cuda12.1", "# nccl-library=22105", "N
 
 def logs(random: Random) -> Input:
     """A log of one operation, fitted or held against what ships."""
+    from simulator.calibration.collectives.own import WORDS  # loads pandas, which other kinds do without
+
     named = random.choice((*WORDS, *WORDS, *WORDS, "nothing"))
     each, nodes = random.choice((1, 2, 4, 4, 8, 8, 8, 8, 16)), random.choice((1, 1, 2, 3))
     data = bytearray(_log(random, each, nodes).encode())
