@@ -196,8 +196,9 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
     base = operation.partition(":")[0]
     named = "send" if base == "shift" and "shift" not in profile.algorithms else base
     own: tuple[str, ...] = profile.algorithms.get(named, ())  # type: ignore[call-overload]
-    # A device that receives while it sends is slower than one that does either: what only sends is no way out.
-    alone = operation in _EXCHANGED or named == "shift"
+    # A library's own way to send is open to any pair, and how fast it is was measured: what serves an exchange with all
+    # peers is no way out, nor what only sends where a device receives while it sends.
+    alone = operation in _EXCHANGED or named in ("send", "shift")
     if own and (alone or (profile.environment is not None and operation in RESTRICTED)):
         return own
     return own if fallback in own else (*own, fallback)

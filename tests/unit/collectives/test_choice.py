@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from simulator import collectives
 from simulator.fabric import build
+from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.effort import examples
@@ -72,3 +73,13 @@ def test_a_shift_takes_its_own_rate_where_a_library_has_one() -> None:
     assert collectives.cost_of(
         "shift", range(8), 1e8, fabric, load_spec(CollectiveProfile, "nccl-h100")
     ).algorithms != ("shift/send and receive",)
+
+
+def test_sends_are_priced_as_they_were_measured() -> None:
+    """36 of 50 GB/s between two H100 on two nodes and around 16, where an exchange with all peers reaches 40."""
+    machine = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2})
+    fabric, library = build(machine), load_spec(CollectiveProfile, "nccl-h100")
+    for operation, group in (("send", [0, 8]), ("shift", range(16))):
+        cost = collectives.cost_of(operation, group, 1e9, fabric, library)
+        assert cost.algorithms == ("send/send",)
+        assert 1e9 / (cost.slowest / 1e12) == pytest.approx(0.715 * 50e9, rel=0.01)
