@@ -108,7 +108,8 @@ def test_experts_in_step_exchange_over_their_own_axis() -> None:
 
 def test_links_that_nobody_shares_show_what_they_are_asked_for() -> None:
     """Caches of two pools go down to one leaf: more than it passes, where everybody has links for itself."""
-    loaded = load_scenario("serving/disaggregated-two-generations", ["requests.count=60"])
+    overrides = ["requests.count=60", "requests.arrivals.poisson=40 /s"]
+    loaded = load_scenario("serving/disaggregated-two-generations", overrides)
     alone, shared = (gather(run_serving(loaded.spec, share_links=shared)) for shared in (False, True))  # type: ignore[arg-type]
     assert max(load.peak / load.capacity for load in alone.links) > 1.02
     assert max(load.peak / load.capacity for load in shared.links) == 1.0
