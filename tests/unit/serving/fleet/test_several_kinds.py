@@ -76,8 +76,8 @@ def test_the_slower_card_decides_how_long_a_cache_moves() -> None:
     assert moved.bytes[0] == 4096 * 2 * 80 * 8 * 128 * 2
     wire = moved.bytes[0] / 4 / 25e9
     lasts = units.to_seconds(int(moved.end[0] - moved.start[0]))
-    # NCCL's sends reach a share of the wire; half as much time on equal cards.
-    assert wire < lasts < 1.35 * wire
+    # NCCL's sends reach 0.715 of the wire between H100 nodes; half as much time on equal cards.
+    assert wire / 0.715 < lasts < 1.01 * wire / 0.715
     equal = served(*one, "cluster.more_nodes=[{name: a100, node: nodes/dgx-h100, nodes: 2}]")
     assert equal.service is not None and equal.service.transfers is not None
     other = units.to_seconds(int(equal.service.transfers.end[0] - equal.service.transfers.start[0]))
