@@ -24,6 +24,7 @@ from simulator.results import ground as grounds
 from simulator.results import long_run
 from simulator.results.ground import Ground, Validation
 from simulator.results.parts import (
+    LATEST,
     Misfit,
     mapping,
     numbers,
@@ -321,6 +322,7 @@ def _meeting(header: dict[str, Any], names: Collection[str]) -> Meeting:
     require(0 < meeting.capacity < math.inf and meeting.links > 0, "a link on which jobs met has no capacity")
     require(0 <= meeting.full_s <= meeting.together_s < math.inf, "a link was full for longer than jobs met on it")
     require(moments == sorted(set(moments)) and (not moments or moments[0] >= 0), "moments of a link are in no order")
+    require(not moments or moments[-1] <= LATEST, "a link is used after the end of time")
     require({*names} >= {name for by in amounts for name in by}, "a link was used by no job")
     require(all(0 <= amount < math.inf for by in amounts for amount in by.values()), "a link carried what is no amount")
     return meeting
@@ -355,6 +357,7 @@ def _link(header: dict[str, Any], classes: int) -> LinkLoad:
     rates = tuple((int(moment), float(rate)) for moment, rate in header.get("rates", ()))
     load = part(LinkLoad, {key: value for key, value in header.items() if key != "rates"}, rates=rates)
     require(all(0 <= index < classes for index in load.users), "a link is used by no class")
+    require(all(0 <= moment <= LATEST for moment, _ in rates), "a link is used after the end of time")
     return load
 
 

@@ -22,6 +22,10 @@ def said(part: Any) -> dict[str, Any]:
     return {field.name: getattr(part, field.name) for field in fields(part) if field.type in _CHECKS}
 
 
+LATEST = 2.0**62
+"""Picoseconds that a clock counts at most."""
+
+
 def part(kind: type[Part], header: Mapping[str, Any], **others: Any) -> Part:
     """A part of a Result: `others`, such as its columns, and the rest of its fields as the header says.
 

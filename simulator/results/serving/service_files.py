@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.parts import part, require, said, within
+from simulator.results.parts import LATEST, part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
 from simulator.results.serving import iterations as of
 from simulator.results.serving.adapters import AdapterUse
@@ -39,8 +39,6 @@ _ROLES = ("both", "prefill", "decode")
 
 MOST_ITERATIONS = 2**26
 """Iterations of all replicas that a file may hold at most, written out."""
-_LATEST = 2.0**62
-"""Picoseconds that the clock counts at most."""
 
 
 def header(service: Service) -> dict[str, Any]:
@@ -164,7 +162,7 @@ def _tier(header: Mapping[str, Any]) -> CacheTierUse:
 
 def _outage(header: Mapping[str, Any]) -> LinkOutage:
     outage = part(LinkOutage, header)
-    require(0 <= outage.start <= outage.end <= _LATEST, "a link works again before it fails")
+    require(0 <= outage.start <= outage.end <= LATEST, "a link works again before it fails")
     return outage
 
 
@@ -213,7 +211,7 @@ def _replica(header: Mapping[str, Any], prefix: str, column: Column, types: dict
     require(bool((np.diff(rows.start) >= 0).all()), "iterations are not in the order of time")
     count, first, growth = (getattr(rows, name).astype(np.float64) for name in ("count", "first", "growth"))
     last = rows.start + count * first + growth * count * np.maximum(count - 1, 0) / 2
-    require(bool((np.abs(last) < _LATEST).all()), "an iteration ends after the end of time")
+    require(bool((np.abs(last) < LATEST).all()), "an iteration ends after the end of time")
     shortest = rows.first + rows.growth * np.maximum(rows.count - 1, 0)
     require(_least(shortest, 0), "an iteration ends before it begins")
     held = bool((rows.mean_blocks <= replica.blocks).all()) and bool((rows.last_blocks <= replica.blocks).all())

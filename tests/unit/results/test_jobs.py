@@ -86,6 +86,7 @@ def put(*path: Any) -> Callable[[dict[str, Any]], None]:
         (put("meetings", 0, "links", 0), "has no capacity"),
         (put("meetings", 0, "full_s", 3.0), "full for longer than jobs met"),
         (put("meetings", 0, "rates", 1, 0, 0), "in no order"),
+        (put("meetings", 0, "rates", -1, 0, 10**400), "after the end of time"),
         (put("meetings", 0, "rates", 1, 1, {"ghost": 1.0}), "used by no job"),
         (put("meetings", 0, "at_once", {"ghost": 1.0}), "used by no job"),
         (put("meetings", 0, "bytes", {"train": -1.0}), "no amount"),
