@@ -80,7 +80,13 @@ def no_effect(traffic: ExpertTraffic, model: Model, layout: Layout, exchange: Ex
     quiet = traffic.dispatch_precision is not None and traffic.dispatcher == GATHERS and layout.sharers > 1
     stays = f"{path}.local_share: rows of all ranks are gathered, wherever their experts are"
     kept = traffic.local_share is not None and exchange is None and layout.sharers > 1
-    return tuple(text for text in (alone, gathered if quiet else "", stays if kept else "") if text)
+    routing = traffic.routing
+    others = [
+        f"{path}.routing.{key}: routing.load is {routing.load}"
+        for key, load in (("variance", "uneven"), ("exponent", "zipf"))
+        if routing.states(key) and routing.load != load
+    ]
+    return tuple(text for text in (alone, gathered if quiet else "", stays if kept else "", *others) if text)
 
 
 def experts_of(

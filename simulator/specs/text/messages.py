@@ -45,7 +45,9 @@ def from_pydantic(error: ValidationError, root: Node, kind: Kind) -> list[Proble
     Of more than `EXPLAINED` the later ones only say where: looking for the nearest name takes milliseconds each.
     """
     found: dict[tuple[Place, str], Problem] = {}
-    for number, detail in enumerate(filter(_of_its_own, error.errors(include_url=False))):
+    details = [detail for detail in error.errors(include_url=False) if _of_its_own(detail)]
+    details = [detail for detail in details if not _of_a_kind(detail["type"], detail["loc"], root, kind)] or details
+    for number, detail in enumerate(details):
         problem = _problem(dict(detail), root, kind) if number < EXPLAINED else _placed(dict(detail), root, kind)
         key = (Place(problem.file or "", problem.line, problem.column), problem.path)
         earlier = found.get(key)
@@ -56,6 +58,11 @@ def from_pydantic(error: ValidationError, root: Node, kind: Kind) -> list[Proble
 def _of_its_own(detail: Mapping[str, Any]) -> bool:
     """Whether an error says something that no other does: a list is counted without the items that are wrong."""
     return detail["type"] != "too_short" or bool(len(detail["input"]) <= detail["ctx"]["actual_length"])
+
+
+def _of_a_kind(error: str, loc: tuple[str | int, ...], root: Node, kind: Kind) -> bool:
+    """Whether a key was refused that its place knows: of a network whose `kind` is misspelt, which is told already."""
+    return error == "extra_forbidden" and str(loc[-1]) in fields(_walk(loc, _Step("", root, kind))[-2].kind)
 
 
 def plainly(detail: Mapping[str, Any]) -> str:

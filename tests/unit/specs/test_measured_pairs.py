@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError
+from simulator.specs import load_scenario
 from simulator.specs.network import measured
 from simulator.specs.network.measured import parsed, read_pairs
 from tests.matrices import mpigraph, table
@@ -97,3 +98,12 @@ def test_read_again_when_it_has_changed(tmp_path: Path) -> None:
     path.write_bytes(b"\0\1\2")
     with pytest.raises(InputError, match="no text"):
         read_pairs(str(path))
+
+
+def test_a_misspelt_kind_alone_is_told() -> None:
+    """Its keys are those of the kind that was meant: they were unknown, and the hint was to write them as they are."""
+    network = "cluster.network={kind: pair, matrix: m.csv}"
+    with pytest.raises(InputError) as caught:
+        load_scenario("quickstart", [network])
+    (line,) = str(caught.value).splitlines()
+    assert "cluster.network.kind: `pair` is not accepted; did you mean `pairs`?" in line

@@ -63,6 +63,17 @@ def test_a_local_share_of_gathered_rows_has_no_effect() -> None:
     )
 
 
+def test_figures_of_other_loads_have_no_effect() -> None:
+    def said(routing: str) -> list[str]:
+        warnings = system(f"+serving.experts={{routing: {routing}}}").cost.warnings
+        return [text for text in warnings if "routing." in text]
+
+    path = "no effect: serving.experts.routing"
+    assert said("{load: random, variance: 0.4}") == [f"{path}.variance: routing.load is random"]
+    assert said("{load: uneven, exponent: 2}") == [f"{path}.exponent: routing.load is uneven"]
+    assert not said("{load: uneven, variance: 0.4}") and not said("{load: zipf, exponent: 2}")
+
+
 def test_an_exchange_takes_what_the_plans_of_training_take() -> None:
     cost = sent("deepep", more=", dispatch_precision: fp8").cost.stages[0]
     machine = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2})
