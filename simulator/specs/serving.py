@@ -501,7 +501,7 @@ class ServingStack(Spec):
     expert_kernels: tuple[str, ...] = ("triton",)
     """Families of kernels of mixtures of experts, the first first; for a name that a device lacks its own stand in."""
     fused_shared: tuple[str, ...] = Field(default=(), exclude_if=lambda families: not families)
-    """Those of them whose kernels run shared experts as more of the others, where none are spread over devices."""
+    """Those of them whose kernels run the shared expert of 256 as one more, where none are spread over devices."""
     scan_kernels: tuple[str, ...] = ("fused", "triton")
     """Families of kernels of layers with a state, the first one that a device has first; estimates where none is."""
     all_reduce: Literal["library", "vllm", "sglang", "trtllm"] = "vllm"

@@ -35,14 +35,17 @@ Floats = NDArray[np.float64]
 PATH = "serving.experts.routing"
 DRAWS = 32
 """Draws of which the mean is taken where rows choose at random."""
+FUSED = (256, 1)
+"""Experts and shared experts of the mixtures whose shared ones join the others: `determine_num_fused_shared_experts` of
+SGLang's deepseek_v2.py has no others."""
 DRAWN = ("random", "uneven")
 """Loads of which draws are taken."""
 
 
 def shared_among(model: Model, formats: Formats, stack: ServingStack, device: Device, devices: int) -> int:
-    """Shared experts that a stack runs in the kernels of the others: those of their size and format, none of them
-    spread over devices."""
-    alike = not model.shared_ffn and formats.experts is None
+    """Shared experts that a stack runs in the kernels of the others: those of `FUSED`, of their size and format, none
+    of them spread over devices."""
+    alike = (model.experts, model.shared_experts) == FUSED and not model.shared_ffn and formats.experts is None
     family = device.mixture_family(stack.expert_kernels, formats.of_experts.mixture)
     return model.shared_experts if devices == 1 and alike and family in stack.fused_shared else 0
 

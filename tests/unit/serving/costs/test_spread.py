@@ -152,6 +152,8 @@ def test_sglang_runs_shared_experts_in_tritons_kernels(devices: str, ranks: int,
     sglang, vllm = load_spec(ServingStack, "sglang"), load_spec(ServingStack, "vllm")
     assert shared_among(DEEPSEEK, formats, sglang, device, ranks) == expected
     assert shared_among(DEEPSEEK, formats, vllm, device, ranks) == 0
+    others = DEEPSEEK.model_copy(update={"experts": 384})  # Kimi-K2's
+    assert shared_among(others, formats, sglang, device, ranks) == 0
 
 
 def test_shared_experts_among_the_others_are_no_products_of_their_own() -> None:
