@@ -4,7 +4,8 @@ Their numbers may be any; here they are counted from 0. A rendezvous lasts as lo
 alone. If any of them names an activity the rendezvous runs one activity that needs what all members need.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -92,7 +93,26 @@ def _together(parts: tuple[Activity, ...]) -> Activity:
     made = [_phase(phases) for phases in first]
     before = sum(phase.work for phase in made)
     idle = [part._replace(work=max(part.work - before, 0)) for part in parts if not (part.then or part.uses)]
-    return chain([*made, _phase((*last, *idle))])
+    made.append(_phase((*last, *idle)))
+    return chain(list(_evened(made, needy)) if len(made) > 1 else made)
+
+
+def _evened(made: Sequence[Activity], needy: Iterable[Sequence[Activity]]) -> Iterator[Activity]:
+    """The same phases; of what parts reserve all along they reserve as much at any time, as they do uncut."""
+    lasts = sum(phase.work for phase in made)
+    amount: dict[int, float] = {}
+    for phases in needy:
+        working = [phase for phase in phases if phase.work]
+        reserved = [{use.resource: use.rate for use in phase.uses if use.flows == RESERVED} for phase in working]
+        for resource in dict.fromkeys(resource for phase in reserved for resource in phase):
+            rate, *others = {phase.get(resource, 0.0) for phase in reserved}
+            own = math.nan if others else rate * sum(phase.work for phase in working)
+            amount[resource] = amount.get(resource, 0.0) + own
+    even = [Use(resource, taken / lasts, RESERVED) for resource, taken in amount.items() if not math.isnan(taken)]
+    known = {use.resource for use in even}
+    for phase in made:
+        shared = [use for use in phase.uses if use.flows != RESERVED or use.resource not in known]
+        yield phase._replace(uses=(*even, *shared)) if phase.work else phase
 
 
 def _phase(parts: Sequence[Activity]) -> Activity:

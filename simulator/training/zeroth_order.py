@@ -35,6 +35,9 @@ def check(training: Training, dp: int) -> None:
         if getattr(training, name) is not None:
             message = f"with `zeroth_order` there is no backward pass and no gradient, and `{name}` has no meaning"
             raise InputError(Problem(message, path=f"training.{name}", hint=f"leave `{name}` out"))
+    if training.overlap_experts:
+        message = "exchanges with experts run beside backward passes, and `zeroth_order` has none"
+        raise InputError(Problem(message, path="training.overlap_experts", hint="leave `overlap_experts` out"))
     if training.schedule not in (None, SCHEDULE):
         message = f"schedule `{training.schedule}` has backward passes, and `zeroth_order` has none"
         raise InputError(Problem(message, path="training.schedule", hint="leave `schedule` out"))

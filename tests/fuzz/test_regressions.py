@@ -102,6 +102,28 @@ FOUND = {
         },
         lambda answer: answer.err if answer.code else None,
     ),
+    "an algorithm forced that the library has not for its operation": Input(
+        ["calibrate", "collectives", "rows.jsonl"],
+        {
+            "rows.jsonl": b'{"id": "a", "op": "all_gather", "accelerator": "B200-SXM", "accelerator_id": "b200-sxm", '
+            b'"num_ranks": 16, "num_nodes": 2, "interconnect": {"intra": "NVLink + NVSwitch", "inter": "RoCE (gIB), '
+            b'8x400 Gb/s per node"}, "library": "NCCL", "library_version": "2.26.6", "size_bytes": 8192, "metrics": '
+            b'{"time_s": 4.448e-05}, "source": "s", "source_ref": "r", "source_kind": "read at the source", "algo": '
+            b'"nvls + IB SHARP"}'
+        },
+        _refused,
+    ),
+    "hours in which nothing happens but looks of an autoscaler": Input(
+        ["run", "s.yaml", "--json", "-"],
+        {
+            "s.yaml": b"{version: 1, name: looks, cluster: {extends: clusters/generic-h100, nodes: 1}, stack: "
+            b"tensorrt-llm, model: models/qwen1.5-moe-a2.7b, serving: {replicas: 1, parallel: {tp: 1}, fleet: "
+            b"{autoscaling: {rule: queue, target: 1, min: 0, max: 8, start: 0, check: 1 ms, cooldown: 0 s}}, "
+            b"expert_loads: {path: disk, memory: 300 MB, bandwidth: 100 MB/s}}, requests: {arrivals: {poisson: 2 /s}, "
+            b"lengths: {prompt: {fixed: 300}, output: {fixed: 60}}, count: 20}}"
+        },
+        lambda answer: None if json.loads(answer.out)["provenance"]["events"] < 100_000 else "looks at nothing",
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},

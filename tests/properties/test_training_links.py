@@ -1,5 +1,7 @@
 """Traffic of one step that meets on links, whatever the layout."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from simulator.results.link_rates import over_time
 from simulator.results.result import Result
 from simulator.run.gather import gather
 from simulator.run.simulate import run, simulate
+from simulator.specs.resolve import load_run
 from simulator.specs.scenario import Scenario
 from tests import jobs
 from tests.effort import simulations
@@ -118,3 +121,23 @@ def test_tiers_say_how_far_they_may_be_off(**choices: object) -> None:
     off = tiers.timeline.makespan / every.timeline.makespan - 1
     assert abs(off) <= tiers.classes.spread + ROUNDING
     assert every.classes.spread == 0
+
+
+UNEVEN = """
+version: 1
+name: uneven
+cluster: {extends: clusters/l40s-cluster, nodes: 1}
+model: {extends: models/llama-3-8b, layers: 8}
+stack: megatron-deepspeed
+training: {global_batch: 8, micro_batch: 4, sequence_length: 4096, precision: fp32,
+           parallel: {tp: 2, pp: 2, cp: 2, zero: 3}}
+"""
+
+
+def test_folding_is_exact_where_chains_share_a_link_unevenly(tmp_path: Path) -> None:
+    """On PCIe switches a call of a pass goes over the link of one chain for longer than over that of its neighbour."""
+    (tmp_path / "uneven.yaml").write_text(UNEVEN, encoding="utf-8")
+    scenario = load_run(tmp_path / "uneven.yaml").spec
+    assert isinstance(scenario, Scenario)
+    folded, unfolded = (simulate(scenario, fold=fold).metrics["step_time_s"] for fold in ("exact", "none"))
+    assert folded == unfolded

@@ -99,6 +99,7 @@ def test_layers_come_and_go_once_a_microbatch() -> None:
         ({"optimizer": "adam"}, {}, "`optimizer` has no meaning"),
         ({"local_steps": {"inner": 4}}, {}, "`local_steps` has no meaning"),
         ({"offload": {"activations": {}}}, {}, "are not there"),
+        ({"overlap_experts": True}, {}, "run beside backward passes"),
         ({}, {"zero": 1}, "nothing but parameters is sharded"),
         ({"zeroth_order": {"passes": 3, "over_ranks": True}}, {}, "3 passes on ranks of their own do not divide dp 8"),
     ],

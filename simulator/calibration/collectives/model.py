@@ -57,6 +57,13 @@ def _names(profile: CollectiveProfile, op: str, forced: str) -> tuple[str, ...]:
     return (forced.partition("/")[0],) if forced != "auto" else profile.algorithms[op]  # type: ignore[index]
 
 
+def runs(row: Any, profile: CollectiveProfile) -> bool:
+    """Whether an algorithm of the library, or the one that a row forces, can do its operation on its ranks."""
+    machine, group = _group(row)
+    layout, _ = next(placements(group[None], machine))
+    return any(ALGORITHMS.get(name)(str(row.op), layout) for name in _names(profile, str(row.op), str(row.algorithm)))
+
+
 @cache
 def _told(name: str, environment: str) -> CollectiveProfile:
     """A shipped profile, told something by its environment (as JSON)."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from simulator.calibration.asked import Asked, read_objects
+from simulator.calibration.collectives.model import runs
 from simulator.errors import InputError, Problem
 from simulator.interop.nccl_tests import read_log
 from simulator.interop.rows.exchanges import OPERATIONS as EXCHANGED
@@ -41,15 +42,26 @@ COLUMNS = (
 def rows_of_file(asked: Asked) -> dict[str, pd.DataFrame]:
     """Measurements of a file by the collective profile of the cluster that they ran on; InputError where none is."""
     (path,) = asked.files
-    rows = _published(path) if path.suffix == ".jsonl" else _logged(path, asked.cluster)
-    if not rows:
+    found = _published(path) if path.suffix == ".jsonl" else _logged(path, asked.cluster)
+    table = _able(pd.DataFrame(found, columns=COLUMNS))
+    if table.empty:
         raise InputError(Problem("has no collectives that are simulated", file=str(path)))
-    table = pd.DataFrame(rows, columns=COLUMNS)
     table["id"] = [f"{row.source} {row.op} {row.ranks} on {row.nodes}: {row.size:.0f}" for row in table.itertuples()]
     order = table.groupby(["source", "op", "ranks", "nodes"])["size"].rank(method="dense").astype(int)
     table["part"] = np.where(order % 3 == 0, "held-out sizes", "fitted")
-    table["profile"] = [str(load_spec(Cluster, name).collectives) for name in table.cluster]
     return {str(name): _known(str(name), own.reset_index(drop=True)) for name, own in table.groupby("profile")}
+
+
+def _able(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that the library of their cluster can run, each with its profile: an algorithm that a row forces may
+    not exist for its operation or its ranks."""
+    profiles = [str(load_spec(Cluster, name).collectives) for name in table.cluster]
+    table = table.assign(profile=pd.Series(profiles, dtype=object))
+    can = [
+        row.algorithm == "auto" or runs(row, load_spec(CollectiveProfile, str(row.profile)))
+        for row in table.itertuples()
+    ]
+    return table[np.array(can, bool)].reset_index(drop=True)
 
 
 def _known(name: str, rows: pd.DataFrame) -> pd.DataFrame:

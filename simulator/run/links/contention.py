@@ -187,15 +187,26 @@ class Traffic:
             yield from on.asked(sender)
 
     def apart(self, links: Ints, alike: Bits) -> Ints:
-        """Numbers of chains, equal where all that they run goes over links, of some, on which all load alike.
+        """Numbers of chains, equal where all that they run goes over links, of some, on which all load alike, and their
+        flows there carry alike.
 
         `alike` (links,) are the marks of those.
         """
         kind = np.full(len(self.fabric.capacity), -1, np.int64)
         kind[links] = numbers(alike)
         found = [_kinds_of_groups(priced, kind)[priced.rows] for priced in self.classes.priced.values()]
-        joined = np.concatenate([*found, np.zeros((len(self.classes.ranks), 1), np.int64)], axis=1)
+        joined = np.concatenate([*found, self._uneven(links)[:, None]], axis=1)
         keys: Ints = np.unique(joined, axis=0, return_inverse=True)[1].reshape(-1)
+        return keys
+
+    def _uneven(self, links: Ints) -> Ints:
+        """Numbers of chains, different in classes of which chains share some links unevenly."""
+        width, on = self.classes.ranks.shape[1], self.senders.on(links)
+        keys = np.zeros(len(self.classes.ranks), np.int64)
+        for sender in self.senders.whole if len(links) else ():
+            members = self.classes.members[sender.device // width]
+            if not keys[members[-1]] and on.uneven(sender):
+                keys[members] = np.arange(len(members))
         return keys
 
     def net(self, links: Ints) -> dict[str, Floats]:

@@ -22,6 +22,9 @@ Ints = NDArray[np.int64]
 Short = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
+ROUNDING = 1e-9
+"""Relative difference of two rates that are the same."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sender:
@@ -133,6 +136,35 @@ class OnLinks:
             for (_, call, _), table, mine, part in self._sent(sender, ordered=False):
                 yield number, table.link[mine], call.runs * table.taken(mine) * part
 
+    def uneven(self, sender: Sender) -> bool:
+        """Whether a flow of one chain of the sender carries more over a link than one of another chain: of such chains
+        each would share the link in its own way."""
+        chain_, rank = divmod(sender.device, self.classes.ranks.shape[1])
+        members = self.classes.members[chain_]
+        if len(members) == 1:
+            return False
+        keys, both = [], []
+        for priced, call, row in sender.calls:
+            table = self._table_of(priced)
+            mine, transfers = table.of(priced.rows[members, rank if call.place == OWN else call.place])
+            keys.append(np.repeat(np.arange(len(members)), transfers) * len(self.links) + table.link[mine])
+            lasts = _lasts(priced, call, row) / sender.moving
+            both.append(np.stack([call.runs * table.taken(mine), np.full(len(mine), lasts)]) / priced.members)
+        known, number = np.unique(np.concatenate(keys), return_inverse=True)
+        amount, flows = (np.bincount(number, each, len(known)) for each in np.concatenate(both, axis=1))
+        used = flows > 0
+        link, rate = known[used] % len(self.links), amount[used] / flows[used]
+        most, least = np.zeros(len(self.links)), np.full(len(self.links), np.inf)
+        np.maximum.at(most, link, rate)
+        np.minimum.at(least, link, rate)
+        return bool(np.any(most > least * (1 + ROUNDING)))
+
+    def _table_of(self, priced: Priced) -> "_Table":
+        """The transfers of a collective, made once."""
+        if priced.comm not in self._known:
+            self._known[priced.comm] = self._table(priced)
+        return self._known[priced.comm]
+
     def _sent(
         self, sender: Sender, ordered: bool = True
     ) -> Iterator[tuple[tuple[Priced, Call, int], "_Table", Ints, Floats]]:
@@ -143,9 +175,7 @@ class OnLinks:
         for entry in sender.calls:
             priced, call, _ = entry
             groups, count = _counted(priced.rows[members, rank if call.place == OWN else call.place])
-            if priced.comm not in self._known:
-                self._known[priced.comm] = self._table(priced)
-            table = self._known[priced.comm]
+            table = self._table_of(priced)
             mine, transfers = table.of(groups)
             part = np.repeat(count / priced.members, transfers)
             if ordered:

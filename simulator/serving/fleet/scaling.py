@@ -35,6 +35,8 @@ class FleetLoad(NamedTuple):
 
 ScalingRule = Callable[[FleetLoad], float]
 SCALING_RULES: Registry[ScalingRule] = Registry("scaling rule")
+COUNTED = ("concurrency", "queue")
+"""Rules that count requests and do not ask what was since the last look."""
 
 
 @SCALING_RULES.add("concurrency")
@@ -111,9 +113,18 @@ class Autoscaler:
     def _look(self, _: Any) -> None:
         if not self.busy():
             return
-        self._change(self._limited(self._desired()))
-        self._last, self._seen = self.agenda.now, self.arrived()
-        self.agenda.at(self.agenda.now + to_ticks(self.rules.check), self._look)
+        desired = self._desired()
+        self._change(self._limited(desired))
+        check, looks = to_ticks(self.rules.check), self._alike(desired)
+        self._last, self._seen = self.agenda.now + looks * check, self.arrived()
+        self.agenda.at(self._last + check, self._look)
+
+    def _alike(self, desired: int) -> int:
+        """Looks from now on that see what this one saw, as nothing happens before them, and so change nothing."""
+        queue = self.agenda.queue
+        if not queue or desired != self.present() or self.rules.rule not in COUNTED:
+            return 0
+        return max(-(-(queue[0][0] - self.agenda.now) // to_ticks(self.rules.check)) - 1, 0)
 
     def _desired(self) -> int:
         """Members that the rule wants, within the bounds."""

@@ -12,10 +12,10 @@ length (a piece's are taken to follow each other evenly).
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(NamedTuple):
     """A piece on a stage."""
 
     last: int
@@ -70,6 +70,6 @@ class HostThread:
     def _done(self, stage: int, number: int) -> int:
         """When a kernel is done; 0 of those that are long done."""
         for one in self.passed[stage]:
-            if one.last - one.kernels < number <= one.last:
-                return one.done(number)
+            if number <= one.last:
+                return one.done(number) if one.last - one.kernels < number else 0
         return 0

@@ -68,6 +68,8 @@ class Stages:
         """What an iteration of `n` decodes takes on each stage."""
         work, chunks, found = batch.work, batch.work.chunks, []
         adapters, work.adapting = batch.replica.adapters, 0
+        if not chunks and adapters is None:
+            return self._decoding(batch, n, extra)
         for stage, cost in enumerate(self.costs):
             reading = self.decode(stage, n, batch.decodes)[0] if n else 0
             attention = reading + (self.prompts(cost, chunks) if chunks else 0)
@@ -87,6 +89,22 @@ class Stages:
             batch.replica.record.hosted += short
             each += short
             found.append(each)
+        return found
+
+    def _decoding(self, batch: "Batch", n: int, extra: int) -> list[int]:
+        """The same where nothing but decodes is there, and no adapters are."""
+        record, found = batch.replica.record, []
+        for stage, cost in enumerate(self.costs):
+            reading = self.decode(stage, n, batch.decodes)[0]
+            rows, usual, drafts, least = cost.decodes(n)
+            each = usual + reading + (0 if stage else extra)
+            if cost.overlap is not None:
+                saved = cost.saved(rows, reading, None, reading)
+                record.saved, each = record.saved + saved, each - saved
+            record.drafted += drafts
+            short = max(least - each, 0)
+            record.hosted += short
+            found.append(each + short)
         return found
 
     def drafts(self, batch: "Batch", n: int) -> int:

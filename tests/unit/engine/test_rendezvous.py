@@ -83,3 +83,21 @@ def test_what_a_member_reserves_stays_reserved() -> None:
 def test_lone_ticks_of_phases_add_up() -> None:
     phases = chain([LEFT, RIGHT, Activity(1, 0, ())])
     assert lone_ticks(tape([0], runs={0: 0}, activities=[phases], capacity=[1.0, 1.0])).tolist() == [21]
+
+
+def test_what_members_reserve_all_along_does_not_hang_on_how_they_are_cut() -> None:
+    """One is cut after 2 of 10 ticks, the other after 8 of 12: together 8 and 8, over which both reserve evenly."""
+    link = Use(2, 0.5, 1.0)
+
+    def cut(device: int, rate: float, first: int, second: int) -> Activity:
+        own = Use(device, rate, RESERVED)
+        return chain([Activity(0, first, (own,)), Activity(0, second, (own, link))])
+
+    parts = [cut(0, 0.4, 2, 8), cut(1, 0.2, 8, 4)]
+    mixed = tape([0], [0], rendezvous=[[0, 1]], runs={0: 0, 1: 1}, activities=parts, capacity=[1.0, 1.0, 1.0])
+    phases = gather(mixed).activities[2].phases
+    assert [phase.work for phase in phases] == [8, 8]
+    for phase in phases:
+        reserved = {use.resource: use.rate for use in phase.uses if use.flows == RESERVED}
+        assert reserved == {0: 0.4 * 10 / 16, 1: 0.2 * 12 / 16}
+    assert phases[1].uses[-1] == Use(2, 0.5 * 8 / 8 + 0.5 * 4 / 8, 2.0)
