@@ -98,9 +98,14 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
 def _read(text: str, file: str, draft: Draft, given: Mapping[str, str]) -> Settings:
     try:
         tree = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
-        reason = "values are nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InputError(Problem(f"no TOML: {reason}", file, hint="is the file complete?")) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(Problem(f"no TOML: {error}", file, hint="is the file complete?")) from None
+    except RecursionError:
+        raise InputError(Problem("no TOML: values are nested too deep", file, hint="is the file complete?")) from None
+    except ValueError:  # an integer that Python does not read
+        found = max(re.finditer(r"[\d_]+", text), key=lambda one: len(one[0]))
+        line = text.count("\n", 0, found.start()) + 1
+        raise InputError(Problem(f"a number of {len(found[0])} digits is too long", file, line)) from None
     values = dict(_flat(tree))
     settings = Settings(draft, values, {key: line for key, line in _lines(text) if key in values}, "torchtitan")
     settings.set(given)

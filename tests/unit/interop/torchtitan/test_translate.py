@@ -216,6 +216,7 @@ def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) 
         ('[model]\nname = "llama3', "is the file complete?"),
         ("[tool]\nx = 1", "no job of torchtitan"),
         ("a = " + "[" * 5000, "no TOML"),
+        (JOB + "steps = " + "9" * 5000, "job.toml:7: a number of 5000 digits is too long"),
         (JOB.replace("8B", "9B"), "flavor `9B` of llama3 is not known"),
         (JOB.replace("llama3", "deepseek_v3"), "the flavor `8B` of deepseek_v3 is not known"),
         (JOB.replace("llama3", "lama3"), "did you mean `llama3`?"),
