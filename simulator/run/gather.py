@@ -35,6 +35,7 @@ from simulator.run.spans import spans_of
 from simulator.run.spread.grounded import grounded
 from simulator.run.steps import Steps
 from simulator.run.tiers import Waits, loads, memory_of
+from simulator.specs.libraries.extrapolated import extrapolated
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
@@ -439,7 +440,8 @@ def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
         found.append(f"{run.device.name} has no {asked}: products are computed and counted in {computed}")
     if words := run.scenario.model.quantization:
         found.append(f"the model's weights are published quantised ({words}); training takes `training.precision`")
-    found += _extrapolated(run)
+    stack = run.scenario.stack
+    found += extrapolated(stack.name, stack.memory_overhead, run.scenario.cluster.node.accelerator)
     node = run.scenario.cluster.node
     kept = sum(fullest_node(run.job, "host", node.devices).values()) if node.host_memory is None else 0.0
     if kept and node.host_memory is None:
@@ -460,18 +462,6 @@ def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
     if len(run.noise.slow) and not any(p.cost.load[run.noise.slow].any() for p in run.classes.priced.values()):
         found.append("no effect: noise.slow_links: nothing travels over these links")
     return tuple(found)
-
-
-def _extrapolated(run: Run) -> list[str]:
-    """Whether the stack has kernels for this kind of device."""
-    stack, accelerator = run.scenario.stack, run.scenario.cluster.node.accelerator
-    if accelerator.kind in stack.memory_overhead:
-        return []
-    made = ", ".join(kind.upper() for kind in stack.memory_overhead) or "no device"
-    return [
-        f"extrapolated: {stack.name} has kernels for {made}, not for {accelerator.name} ({accelerator.kind.upper()}); "
-        "its times are those of the same kernels on this device, and memory of its runtime is not counted"
-    ]
 
 
 def _provenance(run: Run) -> dict[str, object]:

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from simulator.specs.adapters import Adapters, Finetuning
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Interval, Seconds, Spec
 from simulator.specs.fleet import Fleet, check_apart
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, DeviceKind
 from simulator.specs.libraries.blocks import BlockProducts
 from simulator.specs.libraries.grouped import GroupedDecode
 from simulator.specs.libraries.products import LibraryProducts
@@ -459,9 +459,7 @@ class Serving(Spec):
         if rule is not None and self.pools:
             raise ValueError("`fleet.autoscaling` counts equal replicas: write `replicas` in place of `pools`")
         if rule is not None and rule.start is None and self.replicas > rule.max:
-            raise ValueError(
-                f"{self.replicas} `replicas` at the start are more than `fleet.autoscaling.max` {rule.max}"
-            )
+            raise ValueError(f"{self.replicas} `replicas` at the start exceed `fleet.autoscaling.max` {rule.max}")
 
 
 class ServingStack(Spec):
@@ -473,6 +471,9 @@ class ServingStack(Spec):
     """Engine and the versions that it stands for."""
     kind: Literal["serving"]
     """What it runs."""
+    device_kinds: tuple[DeviceKind, ...] = Field(default=(), exclude_if=lambda kinds: not kinds)
+    """Kinds of devices that it has kernels for, any where left out; on others its times are an extrapolation, and
+    nothing is known of `memory_overhead`."""
     policy: str
     """Batching policy."""
     token_budget: Count
@@ -494,8 +495,7 @@ class ServingStack(Spec):
     attention_kernel: str | None = None
     """Generation of the fused attention kernel of prompts; None takes the best that the device has."""
     grouped_decode: bool | GroupedDecode = True
-    """Whether decoding reads keys and values once for all query heads of a group: always, never, or for the groups and
-    head sizes that there are kernels for."""
+    """Whether decodes read keys and values once for all query heads of a group: always, never, or where kernels do."""
     dispatcher: str = Field(default="allgather", exclude_if=lambda word: word == "allgather")
     """What sends rows to the experts of other ranks, where the scenario leaves it open."""
     expert_kernels: tuple[str, ...] = ("triton",)

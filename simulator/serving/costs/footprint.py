@@ -13,6 +13,7 @@ from typing import NamedTuple
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.head_shapes import alike
 from simulator.serving.costs.operators import Shard
+from simulator.specs.hardware import DeviceKind
 from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, ServingStack
 
@@ -64,8 +65,12 @@ def footprint(
     token_budget: int,
     max_sequences: int,
     context: int = 1,
+    kind: DeviceKind | None = None,
 ) -> Footprint:
-    """Memory of a device of a stage; `layers` are those of each stage, `context` the longest sequence in tokens."""
+    """Memory of a device of a stage; `layers` are those of each stage, `context` the longest sequence in tokens.
+
+    `kind` is that of the device, one that the stack has kernels for where left out.
+    """
     formats, model = shard.formats, shard.model
     first, last = stage == 0, stage == len(layers) - 1
     tables = shard.embedding_weights() if first else 0.0
@@ -90,8 +95,14 @@ def footprint(
         )
     kv_token *= stack.cache_factor.value if stack.cache_factor else 1.0
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
-    peers = stack.peer_memory.value * log2(shard.tp) if stack.peer_memory else 0.0
-    return Footprint(weights, max(rows, logits), stack.memory_overhead.value + peers, kv_token, state)
+    return Footprint(weights, max(rows, logits), runtime(stack, kind, shard.tp), kv_token, state)
+
+
+def runtime(stack: ServingStack, kind: DeviceKind | None, tp: int = 1) -> float:
+    """Memory of context, libraries, graphs and of buffers for `tp` devices; none on a kind that nobody knows it of."""
+    if kind is not None and stack.device_kinds and kind not in stack.device_kinds:
+        return 0.0
+    return stack.memory_overhead.value + (stack.peer_memory.value * log2(tp) if stack.peer_memory else 0.0)
 
 
 def cached_share(model: Model, context: int) -> float:

@@ -46,8 +46,9 @@ from simulator.serving.costs.sends import Library, Message, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters, Finetuning
-from simulator.specs.hardware import Cluster, Node
+from simulator.specs.hardware import Accelerator, Cluster, Node
 from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.libraries.extrapolated import extrapolated
 from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
 from simulator.specs.serving import ExpertTraffic, KvCache, Layout, NumberFormats, Overlap, ServingStack
@@ -401,16 +402,16 @@ def compile_costs(
     pieces = Pieces(shard, device, stack, runs, place.group(0, tp), in_step=in_step, graphs=sizes)
     most, more = max_sequences * each, (overlap, speculation, stream_interval)
     costs = tuple(_stage(pieces, layers, stage, place, *more) for stage in range(stages))
-    needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
+    chip, capacity = own.node.accelerator, own.node.accelerator.memory.capacity.value
+    needs = [footprint(shard, layers, stage, stack, token_budget, most, context, chip.kind) for stage in range(stages)]
     needs = _drafts(costs, needs, pieces, place, speculation, formats)
     needs = streamed(costs, needs, shard, layers, weights, own.node)
-    capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters, [cost.rows for cost in costs], needs)
     needs, vision, encoder = with_encoders(needs, model, pieces)
     needs, trained = finetuning_cost(pieces, layers, finetuning, with_slots(needs, beside, adapters, capacity))
     alone = blocks_of(needs, capacity, kv_cache, stack, context)
     cache = _elsewhere(alone, costs, needs, shard, remote, formats, (kv_cache, own.node, context))
-    said = overlap_warnings(layout, tp, overlap) + no_effect(traffic, model, layout, exchange)
+    said = overlap_warnings(layout, tp, overlap) + no_effect(traffic, model, layout, exchange) + _made_for(stack, chip)
     return ReplicaCost(
         stages=costs,
         serial=stack.split == "layer",
@@ -437,6 +438,11 @@ def compile_costs(
         vision=vision,
         encoder=encoder,
     )
+
+
+def _made_for(stack: ServingStack, accelerator: Accelerator) -> tuple[str, ...]:
+    """A warning where the stack has kernels for other kinds of devices only."""
+    return extrapolated(stack.name, stack.device_kinds or (accelerator.kind,), accelerator)
 
 
 def _elsewhere(

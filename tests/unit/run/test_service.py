@@ -5,6 +5,8 @@ import pytest
 
 from simulator.results.serving import service as figures
 from simulator.run import service
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
 
 
 def test_where_requests_stand_is_found_without_a_column_of_all() -> None:
@@ -28,3 +30,13 @@ def test_most_requests_at_once_are_counted_part_by_part(monkeypatch: pytest.Monk
         monkeypatch.setattr(figures, "MOST_GAPS", part)
         assert figures.concurrent(arrival, finish) == most
     assert figures.concurrent(arrival[::-1], finish[::-1]) == most
+
+
+@pytest.mark.parametrize(("stack", "charged"), [("bare-metal", True), ("vllm", False)])
+def test_an_engine_is_extrapolated_to_a_board_that_it_has_no_kernels_for(stack: str, charged: bool) -> None:
+    """1.5 GB of CUDA were taken from the 4 GB of an FPGA board, and nothing was said."""
+    changes = [f"stack={stack}", "requests.count=2"]
+    found = simulate(load_scenario("serving/tellme-kv260", changes).scenario)
+    assert (found.memory[0].at_peak.get("runtime", 0.0) > 0) == charged
+    warned = [text for text in found.warnings if text.startswith("extrapolated: ")]
+    assert len(warned) == (not charged)

@@ -16,7 +16,7 @@ from simulator.cost import Device, compile_device
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.attention import FAR, Attention, Segments
 from simulator.serving.costs.depth import Depth
-from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of
+from simulator.serving.costs.footprint import CacheBlocks, Footprint, blocks_of, runtime
 from simulator.serving.costs.formats import resolve_formats
 from simulator.serving.costs.head_shapes import AnyAttention, alike
 from simulator.serving.costs.operators import Shard
@@ -81,7 +81,7 @@ def remote_blocks(
     away = _remote_shard(shard, spec, formats, stack)
     (need,) = needs
     kept = need.kv_token / shard.held_bytes * away.held_bytes * spec.share
-    there = Footprint(0.0, 0.0, stack.memory_overhead.value, kept)
+    there = Footprint(0.0, 0.0, runtime(stack, spec.node.accelerator.kind), kept)
     capacity = spec.node.accelerator.memory.capacity.value
     lent = kv_cache if spec.memory is None else kv_cache.model_copy(update={"memory_share": 1.0, "free_share": None})
     found = blocks_of([there], capacity if spec.memory is None else spec.memory + there.taken, lent, stack, context)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from simulator.cost import compile_device
+from simulator.report.catalogue.profiles import ROOMS
 from simulator.serving.costs.depth import depths
-from simulator.serving.costs.footprint import Footprint, blocks_of, cached_share, footprint
+from simulator.serving.costs.footprint import Footprint, blocks_of, cached_share, footprint, runtime
 from simulator.serving.costs.formats import resolve_formats
 from simulator.serving.costs.iteration import split_layers
 from simulator.serving.costs.operators import Shard
@@ -186,3 +187,18 @@ def test_states_of_a_sequence_take_whole_blocks_of_the_stage_where_they_weigh_mo
     assert (both.fullest, both.state_blocks, both.blocks) == (only, 3, 12 * 32)
     alone = blocks_of([only], 40.0 * GIB, KvCache(memory_share=0.5), stack(), 4096)
     assert (alone.size, alone.state_blocks, alone.blocks) == (4096, 0, 12 * 1024 // 96)
+
+
+def test_the_runtime_of_an_engine_belongs_to_devices_that_it_has_kernels_for() -> None:
+    """Context, libraries and graphs of CUDA are not charged to a board without them."""
+    anywhere = stack(peer_memory={"value": "1 GB", "status": "estimate", "source": "test"})
+    elsewhere = anywhere.model_copy(update={"device_kinds": ("gpu", "npu")})
+    assert [runtime(anywhere, kind, tp=4) for kind in (None, "gpu", "fpga")] == [3e9, 3e9, 3e9]
+    assert [runtime(elsewhere, kind, tp=4) for kind in (None, "gpu", "npu", "fpga")] == [3e9, 3e9, 3e9, 0.0]
+
+
+def test_every_shipped_engine_says_for_which_devices_it_has_kernels() -> None:
+    kinds = {name: load_spec(ServingStack, name).device_kinds for name in ROOMS["serving stacks"].names()}
+    assert [name for name, known in kinds.items() if not known] == []
+    assert "gpu" in kinds["vllm"] and "fpga" not in kinds["vllm"]
+    assert "fpga" in kinds["bare-metal"]
