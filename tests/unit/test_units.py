@@ -1,7 +1,7 @@
 """Quantities: what is read, what is refused and with which words, and what is printed."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator import units
@@ -137,8 +137,10 @@ def test_ticks_are_picoseconds_rounded_to_the_nearest() -> None:
 
 
 @given(st.integers(0, 2**52))
+@example(4_270_374_074_603_485)
 def test_ticks_survive_seconds(ticks: int) -> None:
-    assert abs(units.to_ticks(units.to_seconds(ticks)) - ticks) <= ticks * 2**-52
+    """To 1,125 seconds all do; up to 4,503 s the two roundings of floats may be half a tick together, and one is lost."""
+    assert abs(units.to_ticks(units.to_seconds(ticks)) - ticks) <= (ticks > 2**50)
 
 
 @pytest.mark.parametrize(
