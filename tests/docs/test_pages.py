@@ -422,6 +422,21 @@ def assert_terminals_are_as_wide_as_their_letters_allow(site: Path) -> None:
     assert [line for line in lines if len(line) > int(columns) and not line.startswith(("$ ", "clustersim: "))] == []
 
 
+def test_plots_and_frames_of_notebooks_suit_phones_and_dark_pages() -> None:
+    """Plots scroll at a width at which their words can be read and turn dark with the page; frames have its lines."""
+    rules = re.findall(
+        r"([^{}]+)\{([^{}]*)\}", re.sub(r"/\*.*?\*/", "", (DOCS / "static/site.css").read_text(), flags=re.S)
+    )
+    style = {" ".join(selector.split()): " ".join(said.split()) for selector, said in rules}
+    assert "overflow-x: auto" in style[".math, .cell_output, .schedule"]
+    (least,) = re.findall(r"min-width: (\d+)rem", style[".cell_output img"])
+    assert int(least) * 16 >= 600
+    dark = [said for selector, said in style.items() if "data-theme" in selector and selector.endswith("article img")]
+    assert len(dark) == 2 and all("invert" in said for said in dark)  # chosen by the reader, and by the system
+    assert "border: 0" in style[".cell_output table.dataframe"]
+    assert "var(--color-background-border)" in style[".cell_output table.dataframe :is(th, td)"]
+
+
 def test_a_formula_that_is_not_understood_is_named() -> None:
     with pytest.raises(ValueError, match=r"nonsense.*: x \\nonsense y"):
         mathml.mathml(nodes.math("", r"x \nonsense y"), as_block=False)

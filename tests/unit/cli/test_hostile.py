@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from time import process_time
 
@@ -50,6 +51,7 @@ def test_names_and_files_that_cannot_be(arguments: list[str], capsys: pytest.Cap
     ("override", "words"),
     [
         ("serving.batching.instances=1000000000", "out of range"),
+        ("serving.batching.instances=1e9", "out of range"),
         ("requests.count=1000000000000", "out of range"),
     ],
 )
@@ -111,3 +113,42 @@ def test_a_cache_cannot_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", QUICKSTART, "training.micro_batch=1,2", "--cache", "-"]) == 2
     assert "--cache writes a file and cannot print; write a file name" in capsys.readouterr().err
     assert not Path("-").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "overrides"),
+    [
+        (
+            "scenarios/serving/prefill-first-a100.yaml",
+            ["requests.count=5", "+requests.shared_prefix={groups: 50000000, tokens: {fixed: 100}}"],
+        ),
+        (
+            QUICKSTART,
+            ["cluster.node={extends: nodes/dgx-h100, devices: 16384}", "training.global_batch=16384"],
+        ),
+    ],
+)
+def test_what_is_large_and_not_used_takes_no_memory(
+    file: str, overrides: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Arrays of all groups of prefixes for five requests, of all pairs of devices on one switch."""
+    if not tracemalloc.is_tracing():
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        assert main(["run", file, *overrides, "--quiet"]) == 0
+        assert tracemalloc.get_traced_memory()[1] - before < 300e6
+    finally:
+        tracemalloc.stop()
+    assert not capsys.readouterr().err
+
+
+def test_half_a_surrogate_pair_of_a_trace_is_quoted_as_what_can_be_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "trace.jsonl"
+    file.write_text('{"timestamp": "\\ud800", "input_length": 600, "output_length": 5}\n')
+    changes = ["~requests.arrivals", "~requests.lengths", "~requests.count", f"+requests.trace={file}"]
+    assert main(["run", "scenarios/serving/prefill-first-a100.yaml", *changes, "--quiet"]) == 2
+    assert f"{file}:1: timestamp: `?` is no time" in capsys.readouterr().err

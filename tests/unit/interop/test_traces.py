@@ -290,3 +290,12 @@ def test_lines_rows_and_documents_are_bounded(write: Write, monkeypatch: pytest.
         read(write("prompt,output\n" + "\n" * 9))
     with pytest.raises(InputError, match="trace: is longer than 100 characters"):
         read(write(vllm(input_lens=[1] * 99, output_lens=[1] * 99)))
+
+
+def test_half_a_surrogate_pair_is_a_character_like_others(write: Write) -> None:
+    """JSON can hold it and UTF-8 cannot."""
+    found = read(write(json.dumps([conversation(("human", "1234567\ud800"), ("gpt", "12345678"))])))
+    whole = read(write(json.dumps([conversation(("human", "12345678"), ("gpt", "12345678"))])))
+    assert found.prompt.tolist() == whole.prompt.tolist()
+    with pytest.raises(InputError, match="timestamp: .* is no time"):
+        read(write(mooncake(time="\ud800")))
