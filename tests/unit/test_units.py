@@ -139,7 +139,7 @@ def test_ticks_are_picoseconds_rounded_to_the_nearest() -> None:
 @given(st.integers(0, 2**52))
 @example(4_270_374_074_603_485)
 def test_ticks_survive_seconds(ticks: int) -> None:
-    """To 1,125 seconds all do; up to 4,503 s the two roundings of floats may be half a tick together, and one is lost."""
+    """To 1,125 seconds all do; up to 4,503 s the two roundings of floats may be half a tick together, and lose one."""
     assert abs(units.to_ticks(units.to_seconds(ticks)) - ticks) <= (ticks > 2**50)
 
 
