@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -104,12 +105,12 @@ def placed_below(prefix: str) -> Iterator[None]:
 
 def _placed(problem: Problem, origins: Mapping[str, str], sources: Sequence[str]) -> Problem:
     """The problem where its path stands: at the value itself or the first one below it, of one of several jobs where
-    the job begins, else in the file."""
+    the job begins; of a value that is left out at the first one beside it in a file, else in the file."""
     if problem.file is not None:
         return problem
     job = ".".join(problem.path.split(".")[:2]) if problem.path.startswith("jobs.") else ""
     paths = [f"{job}.name"] if problem.path == job else [problem.path, f"{job}.name"]
-    found = (at for path in paths for at in _below(path, origins))
+    found = chain((at for path in paths for at in _below(path, origins)), _beside(problem.path, origins))
     at = next(found, next(iter(sources), ""))
     file, _, line = at.rpartition(":")
     known = line.isdigit() and not at.startswith("override ")
@@ -120,6 +121,12 @@ def _below(path: str, origins: Mapping[str, str]) -> Iterator[str]:
     """Where what is written at a path, or below it, stands."""
     below_it = (at for other, at in origins.items() if path and f"{other}.".startswith(f"{path}."))
     return (at for at in below_it if at not in ("default", "derived"))
+
+
+def _beside(path: str, origins: Mapping[str, str]) -> Iterator[str]:
+    """Where in files something stands beside a path, or beside what it would stand in."""
+    while path := path.rpartition(".")[0]:
+        yield from (at for at in _below(path, origins) if not at.startswith("override "))
 
 
 def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> "Loaded[AnyScenario]":

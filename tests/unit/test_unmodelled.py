@@ -104,3 +104,9 @@ def test_refusals_of_later_work_name_file_and_line(
 def test_refusals_of_later_work_name_the_override(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", TRAINING, "training.global_batch=127"]) == 2
     assert "override `training.global_batch=127`: training.global_batch" in capsys.readouterr().err
+
+
+def test_refusals_of_what_is_left_out_name_the_part_that_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", TRAINING, "model=models/deepseek-v3"]) == 2
+    lines = Path(TRAINING).read_text().splitlines()
+    assert f"{TRAINING}:{lines.index('training:') + 2}: training.stages: 61 layers" in capsys.readouterr().err

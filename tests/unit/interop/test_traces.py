@@ -297,5 +297,5 @@ def test_half_a_surrogate_pair_is_a_character_like_others(write: Write) -> None:
     found = read(write(json.dumps([conversation(("human", "1234567\ud800"), ("gpt", "12345678"))])))
     whole = read(write(json.dumps([conversation(("human", "12345678"), ("gpt", "12345678"))])))
     assert found.prompt.tolist() == whole.prompt.tolist()
-    with pytest.raises(InputError, match="timestamp: .* is no time"):
+    with pytest.raises(InputError, match=r"timestamp: .* is no time"):
         read(write(mooncake(time="\ud800")))
