@@ -22,8 +22,8 @@ Ints = NDArray[np.int64]
 Short = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-ROUNDING = 1e-9
-"""Relative difference of two rates that are the same."""
+ROUNDING = 1e-6
+"""Relative difference of two rates that are the same: durations are whole ticks, and a call takes a million of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
