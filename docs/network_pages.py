@@ -26,56 +26,78 @@ _RING = [{"between": [f"s{i}", f"s{(i + 1) % 6}"], "bandwidth": "400 GB/s"} for 
 _GALLERY: dict[str, tuple[str, int, dict[str, object], str]] = {
     "Leaf-spine": ("dgx-h100", 12, {"kind": "leaf-spine", "leaf_nodes": 3, "spines": 6}, ""),
     "Leaf-spine of rails": (
-        "dgx-h100", 8, {"kind": "leaf-spine", "leaf_nodes": 4, "spines": 8, "rail_optimised": True},
+        "dgx-h100",
+        8,
+        {"kind": "leaf-spine", "leaf_nodes": 4, "spines": 8, "rail_optimised": True},
         "Card *r* of each node is on leaf *r* of its rail.",
     ),
     "Fat tree of three levels": (
-        "dgx-h100", 16,
-        {"kind": "fat-tree", "uplinks": [4, 2],
-         "levels": [{"name": "leaf", "nodes": 2}, {"name": "pod", "nodes": 8, "oversubscription": 2}]},
+        "dgx-h100",
+        16,
+        {
+            "kind": "fat-tree",
+            "uplinks": [4, 2],
+            "levels": [{"name": "leaf", "nodes": 2}, {"name": "pod", "nodes": 8, "oversubscription": 2}],
+        },
         "Oversubscribed 2:1 above the pods.",
     ),
     "Rail-only": (
-        "dgx-h100", 8, {"kind": "rail-only", "leaf_nodes": 8},
+        "dgx-h100",
+        8,
+        {"kind": "rail-only", "leaf_nodes": 8},
         "A plane for each card number; between planes data goes through the node. With `spines` each is a leaf-spine.",
     ),
     "Dragonfly": (
-        "dgx-h100", 72,
+        "dgx-h100",
+        72,
         {"kind": "dragonfly-links", "group_switches": 4, "switch_nodes": 2, "global_links": 2, "bandwidth": _RATE},
         "Nine groups of four switches, one cable between any two groups.",
     ),
     "Dragonfly+": (
-        "dgx-h100", 20,
+        "dgx-h100",
+        20,
         {"kind": "dragonfly-plus", "leaves": 2, "spines": 2, "leaf_nodes": 2, "global_links": 2, "bandwidth": _RATE},
         "Groups are leaf-spine networks, joined by their spines.",
     ),
     "Full mesh": (
-        "dgx-h100", 16, {"kind": "full-mesh", "shape": [4, 4], "bandwidth": _RATE},
+        "dgx-h100",
+        16,
+        {"kind": "full-mesh", "shape": [4, 4], "bandwidth": _RATE},
         "Switches that differ in one coordinate are joined; with one dimension all are.",
     ),
     "Torus": ("tpu-v4-pod", 16, {"kind": "torus", "shape": [4, 4, 4]}, "Seams are drawn as stubs."),
     "Twisted torus": (
-        "tpu-v4-pod", 32, {"kind": "torus", "shape": [4, 4, 8], "twist": True},
+        "tpu-v4-pod",
+        32,
+        {"kind": "torus", "shape": [4, 4, 8], "twist": True},
         "Seams of short dimensions lead half of the long one further: six links to the farthest device, not eight.",
     ),
     "Slices over a data-centre network": (
-        "tpu-v5p-multislice", 8,
-        {"kind": "multislice", "shape": [2, 2, 4], "slices": {"block": [2, 2, 4]}, "oversubscription": 2,
-         "latency": {"value": "1 us", "status": "estimate", "source": "an example"},
-         "bandwidth": {"value": "100 GB/s", "status": "estimate", "source": "an example"}},
+        "tpu-v5p-multislice",
+        8,
+        {
+            "kind": "multislice",
+            "shape": [2, 2, 4],
+            "slices": {"block": [2, 2, 4]},
+            "oversubscription": 2,
+            "latency": {"value": "1 us", "status": "estimate", "source": "an example"},
+            "bandwidth": {"value": "100 GB/s", "status": "estimate", "source": "an example"},
+        },
         "Two slices of 16 chips; half of what their hosts' cards carry leaves a slice.",
     ),
     "Sites": (
-        "dgx-h100", 6,
-        {"kind": "sites", "sites": [{"name": name, "nodes": 2} for name in _SITES],
-         "links": _WIDE},
+        "dgx-h100",
+        6,
+        {"kind": "sites", "sites": [{"name": name, "nodes": 2} for name in _SITES], "links": _WIDE},
         "Delays and rates of single connections (DS3Lab/DT-FM).",
     ),
     "Any graph": (
-        "dgx-h100", 6, {"kind": "graph", "hosts": [{"switches": [f"s{i}"]} for i in range(6)], "cables": _RING},
+        "dgx-h100",
+        6,
+        {"kind": "graph", "hosts": [{"switches": [f"s{i}"]} for i in range(6)], "cables": _RING},
         "A list of cables; here a ring.",
     ),
-}  # fmt: skip
+}
 
 
 def network_gallery() -> str:

@@ -46,8 +46,19 @@ class Running:
     """A copy of an activity, from its start on."""
 
     __slots__ = (
-        "end", "finished", "label", "left", "needs", "phase", "phases", "scarce", "since", "speed", "timer", "turn",
-    )  # fmt: skip
+        "end",
+        "finished",
+        "label",
+        "left",
+        "needs",
+        "phase",
+        "phases",
+        "scarce",
+        "since",
+        "speed",
+        "timer",
+        "turn",
+    )
 
     def __init__(self, phases: tuple[Phase, ...], finished: Callable[[], None], label: Hashable) -> None:
         """Start before the first phase."""

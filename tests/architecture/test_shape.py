@@ -44,3 +44,10 @@ def test_most_functions_and_modules_are_much_shorter() -> None:
 def test_the_package_has_few_names_at_its_top() -> None:
     rooms = {module.name.split(".")[1] for module in modules() if "." in module.name}
     assert {name for name in vars(simulator) if name[0] not in "_@"} <= rooms
+
+
+def test_the_formatter_formats_everything() -> None:
+    root, words = Path(__file__).parents[2], tuple(f"# fmt: {word}" for word in ("skip", "off"))
+    files = [path for room in ("simulator", "tests", "docs", "benchmarks") for path in (root / room).rglob("*.py")]
+    assert len(files) > 1000
+    assert [str(path) for path in files if any(word in path.read_text(encoding="utf-8") for word in words)] == []

@@ -137,8 +137,10 @@ def test_alone_the_phases_add_up(scene: Scene) -> None:
 def test_an_activity_cut_in_size_changes_nothing(scene: Scene, data: st.DataObject) -> None:
     victim = data.draw(st.integers(0, len(scene.jobs) - 1))
     job = scene.jobs[victim]
-    half = [phase._replace(uses=tuple(u._replace(rate=u.rate / 2, flows=u.flows / 2) for u in phase.uses))
-            for phase in job.activity.phases]  # fmt: skip
+    half = [
+        phase._replace(uses=tuple(u._replace(rate=u.rate / 2, flows=u.flows / 2) for u in phase.uses))
+        for phase in job.activity.phases
+    ]
     halves = [Job(job.start, chain(half))] * 2
     cut = scene._replace(jobs=[*scene.jobs[:victim], *scene.jobs[victim + 1 :], *halves])
     whole, ends = run(scene)[0], run(cut)[0]
@@ -165,10 +167,12 @@ def test_slower_resources_slow_what_is_released_together(scene: Scene, factor: i
     """All capacities divided alike: the same bytes take so many times as long."""
 
     def slower(activity: Activity) -> Activity:
-        return chain([
-            Activity(0, phase.work * factor, tuple(u._replace(rate=u.rate / factor) for u in phase.uses))
-            for phase in activity.phases
-        ])  # fmt: skip
+        return chain(
+            [
+                Activity(0, phase.work * factor, tuple(u._replace(rate=u.rate / factor) for u in phase.uses))
+                for phase in activity.phases
+            ]
+        )
 
     free = scene._replace(jobs=[Job(0, chain([p._replace(latency=0) for p in j.activity.phases])) for j in scene.jobs])
     scaled = Scene([Job(0, slower(job.activity)) for job in scene.jobs], [c / factor for c in scene.capacity], [])

@@ -22,9 +22,19 @@ BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole
 H200 = compile_device(load_spec(Accelerator, "h200-sxm"))
 PAGED = stack(attention_kernel="paged")
 PLAIN: dict[str, Any] = {
-    "name": "m", "hidden": 4096, "heads": 64, "kv_heads": 4, "head_dim": 192, "v_head_dim": 128, "ffn": 8192,
-    "vocabulary": 32000, "position": "rotary", "biases": False, "norm": "rmsnorm", "max_sequence": 65536,
-}  # fmt: skip
+    "name": "m",
+    "hidden": 4096,
+    "heads": 64,
+    "kv_heads": 4,
+    "head_dim": 192,
+    "v_head_dim": 128,
+    "ffn": 8192,
+    "vocabulary": 32000,
+    "position": "rotary",
+    "biases": False,
+    "norm": "rmsnorm",
+    "max_sequence": 65536,
+}
 WINDOWED = {"window": 128, "kv_heads": 8}
 MIXED = {"layers": [{}, {"repeat": 5, **WINDOWED}, {}]}
 

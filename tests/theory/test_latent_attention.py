@@ -14,9 +14,14 @@ from simulator.specs.hardware import Accelerator
 from simulator.specs.model import Model
 
 V3 = {
-    "hidden": 7168, "heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
-}  # fmt: skip
+    "hidden": 7168,
+    "heads": 128,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+}
 
 
 def model(**changes: object) -> Model:

@@ -131,9 +131,15 @@ def test_links_fail_by_chance_as_often_as_they_should(seed: int) -> None:
     until = 2 * 10**12
     down: list[float] = []
     links = LinkBreakdowns(
-        agenda, rules, {"a": (0,), "b": (1,)}, (), seed, {0: 1.0, 1: 1.0}, lambda _, share: down.append(share),
+        agenda,
+        rules,
+        {"a": (0,), "b": (1,)},
+        (),
+        seed,
+        {0: 1.0, 1: 1.0},
+        lambda _, share: down.append(share),
         lambda: agenda.now < until,
-    )  # fmt: skip
+    )
     links.watch()
     agenda.run()
     assert len(links.log) == pytest.approx(2 * until / 1e9 / 1.1, rel=0.06)

@@ -80,10 +80,20 @@ class WiredNetwork(ScaleOut):
         seat[np.argsort(edge, kind="stable")] = np.arange(len(edge))
         third = (np.zeros(0, np.int64), np.zeros(count, np.int64))
         made = cls(
-            cards, edge, tuple(wiring.points), cables, left, wiring.passage(edge), keys.routing, ways,
-            third[0] if via is None else via, third[1] if group is None else group,
-            keys.pxn, np.zeros_like(edge) if plane is None else plane, seat,
-        )  # fmt: skip
+            cards,
+            edge,
+            tuple(wiring.points),
+            cables,
+            left,
+            wiring.passage(edge),
+            keys.routing,
+            ways,
+            third[0] if via is None else via,
+            third[1] if group is None else group,
+            keys.pxn,
+            np.zeros_like(edge) if plane is None else plane,
+            seat,
+        )
         made._check_joined()
         return made
 

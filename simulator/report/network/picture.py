@@ -161,10 +161,16 @@ def svg(document: NetworkDocument, background: str | None = None) -> Markup:
     ]
     dots = [_dot(dot) for dot in plan.dots]
     words = [
-        tag("text", word.text, x=number(word.place[0]), y=number(word.place[1]), font_size=f"{word.size:g}",
-            text_anchor=None if word.anchor == "start" else word.anchor)
+        tag(
+            "text",
+            word.text,
+            x=number(word.place[0]),
+            y=number(word.place[1]),
+            font_size=f"{word.size:g}",
+            text_anchor=None if word.anchor == "start" else word.anchor,
+        )
         for word in plan.words
-    ]  # fmt: skip
+    ]
     return tag(
         "svg",
         tag("title", f"Network of {clean(document.cluster)}"),

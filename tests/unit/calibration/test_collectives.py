@@ -200,13 +200,19 @@ def test_rows_choose_by_their_own_library_and_are_told_what_their_source_was() -
     """Rows of GB300 beside those of B200: rules are nccl-b300's; a row told to do without NVLS has none."""
     table = pd.DataFrame(
         {
-            "source": "made", "op": ["all_to_all", "all_to_all", "all_reduce", "all_reduce"], "ranks": 8, "nodes": 1,
-            "size": 4.0 * MB, "seconds": 1e-3, "algorithm": "auto", "part": "fitted",
+            "source": "made",
+            "op": ["all_to_all", "all_to_all", "all_reduce", "all_reduce"],
+            "ranks": 8,
+            "nodes": 1,
+            "size": 4.0 * MB,
+            "seconds": 1e-3,
+            "algorithm": "auto",
+            "part": "fitted",
             "cluster": ["dgx-b200", "gb300-nvl72", "dgx-b200", "dgx-b200"],
             "profile": ["nccl-b200", "nccl-b300", "nccl-b200", "nccl-b200"],
             "environment": ["", "", "", '{"NCCL_NVLS_ENABLE": 0}'],
         }
-    )  # fmt: skip
+    )
     taken = Model(table, load_spec(CollectiveProfile, "nccl-b200")).taken
     assert taken[:2] == ["", "direct/copy LL"]
     assert taken[2].startswith("nvls/")

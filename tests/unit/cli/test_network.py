@@ -144,27 +144,39 @@ BAD = {
         "the network is in parts: no way leads from `switch b` to `switch a`",
     ),
     "no bandwidth": (
-        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("0 GB/s")}, ()), "write more than 0",
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("0 GB/s")}, ()),
+        "write more than 0",
     ),
     "negative bandwidth": (
-        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("-5 GB/s")}, ()), "network.bandwidth.value",
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("-5 GB/s")}, ()),
+        "network.bandwidth.value",
     ),
     "absurd bandwidth": (
-        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("1e30 GB/s")}, ()), "network.bandwidth.value",
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("1e30 GB/s")}, ()),
+        "network.bandwidth.value",
     ),
     "bandwidth that is no number": (
-        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("fast")}, ()), "network.bandwidth.value",
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("fast")}, ()),
+        "network.bandwidth.value",
     ),
     "a seed that is no number": (
-        (LEAVES | {"routing": {"policy": "ecmp", "seed": "lucky"}}, ()), "network.routing.seed: `lucky` is not",
+        (LEAVES | {"routing": {"policy": "ecmp", "seed": "lucky"}}, ()),
+        "network.routing.seed: `lucky` is not",
     ),
     "an unknown policy": ((LEAVES | {"routing": {"policy": "best"}}, ()), "network.routing.policy"),
     "a cable from a switch to itself": (
-        ({"kind": "graph", "hosts": [{"nodes": 8, "switches": ["a"]}],
-          "cables": [{"between": ["a", "a"], "bandwidth": "1 GB/s"}]}, ()), "a cable from `a` to itself",
+        (
+            {
+                "kind": "graph",
+                "hosts": [{"nodes": 8, "switches": ["a"]}],
+                "cables": [{"between": ["a", "a"], "bandwidth": "1 GB/s"}],
+            },
+            (),
+        ),
+        "a cable from `a` to itself",
     ),
     "keys of another kind": ((LEAVES | {"global_links": 3}, ()), "no key of kind `leaf-spine`, which has `routing`"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -97,8 +97,11 @@ def test_uneven_servers_sum_every_input_once(counts: tuple[int, ...]) -> None:
     servers, lcm = len(counts), int(np.lcm.reduce(counts))
     length = lcm * servers
     inputs = np.random.default_rng(5).integers(-(1 << 40), 1 << 40, (place.members, length))
-    first, *between, last = phases("mesh_ahc", "all_reduce", place) if max(counts) > 1 else (
-        None, *phases("mesh_ahc", "all_reduce", place), None)  # fmt: skip
+    first, *between, last = (
+        phases("mesh_ahc", "all_reduce", place)
+        if max(counts) > 1
+        else (None, *phases("mesh_ahc", "all_reduce", place), None)
+    )
     down, up = between[: len(between) // 2], between[len(between) // 2 :]
     server = np.repeat(np.arange(servers), counts)
     number = np.arange(place.members) - place.starts[server]
@@ -150,7 +153,10 @@ def test_equal_servers_run_nonuniform_bruck() -> None:
     place = layout(4, 4)
     for one, two in zip(phases("mesh_ahc", "all_reduce", place), phases("mesh_nb", "all_reduce", place), strict=True):
         assert (one.src.tolist(), one.dst.tolist(), one.size.tolist()) == (
-            two.src.tolist(), two.dst.tolist(), two.size.tolist())  # fmt: skip
+            two.src.tolist(),
+            two.dst.tolist(),
+            two.size.tolist(),
+        )
     assert ALGORITHMS.get("mesh_ahc")("all_gather", place) is None
     assert ALGORITHMS.get("mesh_nb")("all_reduce", uneven((2, 3))) is None
 
@@ -173,8 +179,12 @@ def test_steps_are_those_of_the_algorithms() -> None:
         name: [sum(p.repeat for p in phases(name, "all_gather", layout(n, 2))) - 1 for n in (4, 8)] for name in LEVELS
     }
     assert steps == {
-        "mesh_ring": [3, 7], "mesh_halving": [2, 3], "mesh_nhr": [2, 3], "mesh_nb": [2, 3], "mesh_pipeline": [3, 7],
-    }  # fmt: skip
+        "mesh_ring": [3, 7],
+        "mesh_halving": [2, 3],
+        "mesh_nhr": [2, 3],
+        "mesh_nb": [2, 3],
+        "mesh_pipeline": [3, 7],
+    }
     first, *_, last = phases("mesh_nhr", "all_gather", layout(8, 1))
     assert first.size[0] < last.size[0] and abs(first.dst[0] - first.src[0]) > abs(last.dst[0] - last.src[0])
     first, *_, last = phases("mesh_nb", "all_gather", layout(8, 1))

@@ -33,8 +33,13 @@ def dragonfly(a: int, p: int, h: int, **more: Any) -> dict[str, Any]:
 
 
 PLUS = {
-    "kind": "dragonfly-plus", "leaves": 2, "spines": 2, "leaf_nodes": 2, "global_links": 2, "bandwidth": CABLE,
-}  # fmt: skip
+    "kind": "dragonfly-plus",
+    "leaves": 2,
+    "spines": 2,
+    "leaf_nodes": 2,
+    "global_links": 2,
+    "bandwidth": CABLE,
+}
 MESH = {"kind": "full-mesh", "shape": [4, 4], "bandwidth": CABLE, "switch_nodes": 2}
 RING = {
     "kind": "graph",
@@ -279,8 +284,11 @@ def test_pxn_leaves_by_the_card_of_the_destination() -> None:
     pxn = build(cluster(nodes=8, network=leaf_spine(leaf_nodes=4, rail_optimised=True, pxn=True)))
     assert plain.links[plain.route(0, 11)[0]] == "NIC up 0"
     assert [pxn.links[link] for link in pxn.route(0, 11)] == [
-        "node 0: 0 > switch", "node 0: switch > 3", "NIC up 3", "NIC down 11",
-    ]  # fmt: skip
+        "node 0: 0 > switch",
+        "node 0: switch > 3",
+        "NIC up 3",
+        "NIC down 11",
+    ]
     assert pxn.route(3, 11) == pxn.route(3, 11) and len(pxn.route(3, 11)) == 2
 
 
@@ -325,19 +333,22 @@ BAD = {
     "no third group": (leaf_spine(routing={"policy": "valiant"}), "no way over a third group"),
     "no third group for ugal": (leaf_spine(routing={"policy": "ugal"}), "no way over a third group"),
     "levels that do not nest": (
-        {"kind": "fat-tree", "levels": [level("leaf", 2), level("pod", 3)], "uplinks": [2, 2]}, "no whole number",
+        {"kind": "fat-tree", "levels": [level("leaf", 2), level("pod", 3)], "uplinks": [2, 2]},
+        "no whole number",
     ),
     "uplinks of some levels": ({"kind": "fat-tree", "levels": [level("leaf", 2)], "uplinks": [2, 2]}, "`uplinks`"),
     "an unknown site": (
-        WORLD | {"links": [{"between": ["Oregon", "Mars"], "delay": "1 ms"}]}, "there is no site `Mars`",
+        WORLD | {"links": [{"between": ["Oregon", "Mars"], "delay": "1 ms"}]},
+        "there is no site `Mars`",
     ),
     "too few sites": ({"kind": "sites", "sites": [{"name": "a", "nodes": 1}]}, "nodes at sites for 1"),
     "too few hosts": ({"kind": "graph", "hosts": [{"switches": ["a"]}]}, "`hosts` places 1"),
     "leaves apart": ({"kind": "rail-only", "leaf_nodes": 1}, "no spines"),
     "all cables gone": (
-        leaf_spine(leaf_nodes=1, degraded=[{"link": f"leaf {i}", "left": 0} for i in range(4)]), "no way leads from",
+        leaf_spine(leaf_nodes=1, degraded=[{"link": f"leaf {i}", "left": 0} for i in range(4)]),
+        "no way leads from",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -20,8 +20,11 @@ def test_tensors_name_the_axes_that_cut_them_and_those_that_have_to_sum_their_gr
     assert matrices == {"attention in": 8 * 8, "attention out": 4 * 8, "mlp in": 8 * 8, "mlp out": 8 * 8}
     assert all(one.cut == (TP,) and one.summed == () for one in found if one.kind == MATRIX)
     assert [(one.elements, one.cut) for one in found if one.kind == BIAS] == [
-        (8, (TP,)), (8, ()), (8, (TP,)), (8, ()),
-    ]  # fmt: skip
+        (8, (TP,)),
+        (8, ()),
+        (8, (TP,)),
+        (8, ()),
+    ]
     scales = [one for one in found if one.kind == SCALE]
     assert [one.elements for one in scales] == [8] * 4  # two layer norms
     assert all(one.cut == () and one.summed == (TP,) for one in scales)
@@ -43,8 +46,9 @@ def test_tensors_of_a_mixture() -> None:
 def test_the_ends() -> None:
     cut = Cut({TP.name: 2})
     assert [(one.elements, one.format) for one in tensors(ends.embedding(MODEL, cut))] == [
-        (51 * 8, TABLE), (10 * 8, TABLE),
-    ]  # fmt: skip
+        (51 * 8, TABLE),
+        (10 * 8, TABLE),
+    ]
     assert [one.elements for one in tensors(ends.with_loss(MODEL, cut))] == [8, 8, 51 * 8]
 
 

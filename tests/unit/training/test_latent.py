@@ -14,9 +14,17 @@ from simulator.training.operators import Collective, Kernel, collectives, layer_
 from tests import jobs
 
 LATENT: dict[str, Any] = {
-    "hidden": 1024, "heads": 16, "q_lora_rank": 256, "kv_lora_rank": 128, "qk_nope_head_dim": 64,
-    "qk_rope_head_dim": 32, "v_head_dim": 64, "position": "rotary", "norm": "rmsnorm", "biases": False,
-}  # fmt: skip
+    "hidden": 1024,
+    "heads": 16,
+    "q_lora_rank": 256,
+    "kv_lora_rank": 128,
+    "qk_nope_head_dim": 64,
+    "qk_rope_head_dim": 32,
+    "v_head_dim": 64,
+    "position": "rotary",
+    "norm": "rmsnorm",
+    "biases": False,
+}
 
 
 def latent(**more: Any) -> Model:

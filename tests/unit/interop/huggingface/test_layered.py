@@ -20,74 +20,178 @@ from simulator.specs.model import Model
 
 FOLDER = Path(__file__).parents[5] / "shared" / "data" / "model_configs"
 LATENT = {
-    "model_type": "deepseek_v3", "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128,
-    "num_key_value_heads": 128, "vocab_size": 129280, "intermediate_size": 18432, "moe_intermediate_size": 2048,
-    "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3,
-    "moe_layer_freq": 1, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
-    "v_head_dim": 128, "tie_word_embeddings": False, "num_nextn_predict_layers": 1, "n_group": 8, "topk_group": 4,
-}  # fmt: skip
+    "model_type": "deepseek_v3",
+    "num_hidden_layers": 61,
+    "hidden_size": 7168,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "vocab_size": 129280,
+    "intermediate_size": 18432,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 3,
+    "moe_layer_freq": 1,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "tie_word_embeddings": False,
+    "num_nextn_predict_layers": 1,
+    "n_group": 8,
+    "topk_group": 4,
+}
 LITE = {
-    **LATENT, "model_type": "deepseek_v2", "num_hidden_layers": 27, "hidden_size": 2048, "num_attention_heads": 16,
-    "vocab_size": 102400, "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 64,
-    "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1, "q_lora_rank": None,
-}  # fmt: skip
+    **LATENT,
+    "model_type": "deepseek_v2",
+    "num_hidden_layers": 27,
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "vocab_size": 102400,
+    "intermediate_size": 10944,
+    "moe_intermediate_size": 1408,
+    "n_routed_experts": 64,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 6,
+    "first_k_dense_replace": 1,
+    "q_lora_rank": None,
+}
 GLM = {
-    **LATENT, "model_type": "glm_moe_dsa", "num_hidden_layers": 78, "hidden_size": 6144, "num_attention_heads": 64,
-    "vocab_size": 154880, "intermediate_size": 12288, "q_lora_rank": 2048, "qk_nope_head_dim": 192, "v_head_dim": 256,
-    "index_n_heads": 32, "index_head_dim": 128, "index_topk": 2048, "first_k_dense_replace": None,
+    **LATENT,
+    "model_type": "glm_moe_dsa",
+    "num_hidden_layers": 78,
+    "hidden_size": 6144,
+    "num_attention_heads": 64,
+    "vocab_size": 154880,
+    "intermediate_size": 12288,
+    "q_lora_rank": 2048,
+    "qk_nope_head_dim": 192,
+    "v_head_dim": 256,
+    "index_n_heads": 32,
+    "index_head_dim": 128,
+    "index_topk": 2048,
+    "first_k_dense_replace": None,
     "mlp_layer_types": ["dense"] * 3 + ["sparse"] * 75,
     "indexer_types": (["full"] + ["shared"] * 3) * 19 + ["full"] * 2,
-}  # fmt: skip
+}
 AIR = {
-    "model_type": "glm4_moe", "num_hidden_layers": 46, "hidden_size": 4096, "num_attention_heads": 96,
-    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151552, "intermediate_size": 10944,
-    "moe_intermediate_size": 1408, "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 8,
-    "first_k_dense_replace": 1, "attention_bias": True,
-}  # fmt: skip
+    "model_type": "glm4_moe",
+    "num_hidden_layers": 46,
+    "hidden_size": 4096,
+    "num_attention_heads": 96,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151552,
+    "intermediate_size": 10944,
+    "moe_intermediate_size": 1408,
+    "n_routed_experts": 128,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 1,
+    "attention_bias": True,
+}
 MAVERICK = {
-    "model_type": "llama4_text", "num_hidden_layers": 48, "hidden_size": 5120, "num_attention_heads": 40,
-    "num_key_value_heads": 8, "vocab_size": 202048, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
-    "num_local_experts": 128, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "attention_chunk_size": 8192,
-}  # fmt: skip
+    "model_type": "llama4_text",
+    "num_hidden_layers": 48,
+    "hidden_size": 5120,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "vocab_size": 202048,
+    "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384,
+    "num_local_experts": 128,
+    "num_experts_per_tok": 1,
+    "interleave_moe_layer_step": 2,
+    "attention_chunk_size": 8192,
+}
 MIMO = {
-    "model_type": "mimo_v2_flash", "num_hidden_layers": 48, "hidden_size": 4096, "num_attention_heads": 64,
-    "num_key_value_heads": 4, "head_dim": 192, "v_head_dim": 128, "vocab_size": 152576, "intermediate_size": 16384,
-    "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": None, "num_experts_per_tok": 8,
-    "sliding_window": 128, "swa_num_key_value_heads": 8, "swa_head_dim": 192,
-    "hybrid_layer_pattern": [0, 1, 1, 1, 1] + [0, 1, 1, 1, 1, 1] * 7 + [0], "moe_layer_freq": [0] + [1] * 47,
-}  # fmt: skip
+    "model_type": "mimo_v2_flash",
+    "num_hidden_layers": 48,
+    "hidden_size": 4096,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 4,
+    "head_dim": 192,
+    "v_head_dim": 128,
+    "vocab_size": 152576,
+    "intermediate_size": 16384,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": None,
+    "num_experts_per_tok": 8,
+    "sliding_window": 128,
+    "swa_num_key_value_heads": 8,
+    "swa_head_dim": 192,
+    "hybrid_layer_pattern": [0, 1, 1, 1, 1] + [0, 1, 1, 1, 1, 1] * 7 + [0],
+    "moe_layer_freq": [0] + [1] * 47,
+}
 GEMMA = {
-    "model_type": "gemma4_text", "num_hidden_layers": 30, "hidden_size": 2816, "num_attention_heads": 16,
-    "num_key_value_heads": 8, "head_dim": 256, "num_global_key_value_heads": 2, "global_head_dim": 512,
-    "attention_k_eq_v": True, "vocab_size": 262144, "intermediate_size": 2112, "moe_intermediate_size": 704,
-    "enable_moe_block": True, "num_experts": 128, "top_k_experts": 8, "sliding_window": 1024,
+    "model_type": "gemma4_text",
+    "num_hidden_layers": 30,
+    "hidden_size": 2816,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 256,
+    "num_global_key_value_heads": 2,
+    "global_head_dim": 512,
+    "attention_k_eq_v": True,
+    "vocab_size": 262144,
+    "intermediate_size": 2112,
+    "moe_intermediate_size": 704,
+    "enable_moe_block": True,
+    "num_experts": 128,
+    "top_k_experts": 8,
+    "sliding_window": 1024,
     "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 5,
-}  # fmt: skip
+}
 STEP = {
-    "model_type": "step3p7", "num_hidden_layers": 45, "hidden_size": 4096, "num_attention_heads": 64,
-    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128896, "intermediate_size": 11264, "num_experts": 288,
-    "num_experts_per_tok": 8, "moe_intermediate_size": 1280, "share_expert_dim": 1280, "first_k_dense_replace": 3,
-    "sliding_window": 512, "layer_types": (["full_attention"] + ["sliding_attention"] * 3) * 11 + ["full_attention"],
-}  # fmt: skip
+    "model_type": "step3p7",
+    "num_hidden_layers": 45,
+    "hidden_size": 4096,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 128896,
+    "intermediate_size": 11264,
+    "num_experts": 288,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 1280,
+    "share_expert_dim": 1280,
+    "first_k_dense_replace": 3,
+    "sliding_window": 512,
+    "layer_types": (["full_attention"] + ["sliding_attention"] * 3) * 11 + ["full_attention"],
+}
 PRUNED = {
-    "model_type": "nemotron-nas", "num_hidden_layers": 4, "hidden_size": 8192, "num_attention_heads": 64,
-    "num_key_value_heads": None, "vocab_size": 128256, "intermediate_size": None,
+    "model_type": "nemotron-nas",
+    "num_hidden_layers": 4,
+    "hidden_size": 8192,
+    "num_attention_heads": 64,
+    "num_key_value_heads": None,
+    "vocab_size": 128256,
+    "intermediate_size": None,
     "block_configs": [
         {"attention": {"n_heads_in_group": 8, "no_op": False}, "ffn": {"ffn_mult": 5.25, "no_op": False}},
         {"attention": {"n_heads_in_group": 8, "no_op": False}, "ffn": {"ffn_mult": 5.25, "no_op": False}},
         {"attention": {"n_heads_in_group": None, "no_op": True}, "ffn": {"ffn_mult": 2.625, "no_op": False}},
         {"attention": {"n_heads_in_group": 8, "no_op": False}, "ffn": {"no_op": True}},
     ],
-}  # fmt: skip
+}
 PUBLISHED: dict[str, tuple[dict[str, Any], float, float]] = {
     "DeepSeek-V3": (LATENT, 671.0, 36.6),
     "DeepSeek-V3.2": ({**LATENT, "model_type": "deepseek_v32"}, 671.0, 36.6),
     "Kimi-K2": (
         {
-            **LATENT, "model_type": "kimi_k2", "num_attention_heads": 64, "num_key_value_heads": 64,
-            "n_routed_experts": 384, "vocab_size": 163840, "first_k_dense_replace": 1,
+            **LATENT,
+            "model_type": "kimi_k2",
+            "num_attention_heads": 64,
+            "num_key_value_heads": 64,
+            "n_routed_experts": 384,
+            "vocab_size": 163840,
+            "first_k_dense_replace": 1,
         },
-        1026.4, 31.7,
+        1026.4,
+        31.7,
     ),
     "DeepSeek-V2-Lite": (LITE, 15.7, 2.5),
     "GLM-4.5-Air": (AIR, 106.9, 12.8),
@@ -96,9 +200,11 @@ PUBLISHED: dict[str, tuple[dict[str, Any], float, float]] = {
     "Gemma-4-26B-A4B": (GEMMA, 25.2, 3.8),
     "Step-3.7-Flash": (STEP, 196.9, 11.4),
     "Step-3.5-Flash": (
-        {**STEP, "model_type": "step3p5", "attention_other_setting": {"num_attention_heads": 96}}, 196.9, 11.4,
+        {**STEP, "model_type": "step3p5", "attention_other_setting": {"num_attention_heads": 96}},
+        196.9,
+        11.4,
     ),
-}  # fmt: skip
+}
 """Config, and total and active parameters in 10^9 as counted from cards and papers."""
 
 
@@ -125,15 +231,21 @@ def test_kinds_of_layers_are_counted() -> None:
     kinds = {name: Counter(shape(config).kinds) for name, (config, _, _) in PUBLISHED.items()}
     assert sorted(kinds["DeepSeek-V3"].values()) == [3, 58]
     assert {(k.mlp, k.window): n for k, n in kinds["Llama-4-Maverick"].items()} == {
-        ("dense", 8192): 24, ("moe", 8192): 12, ("moe", None): 12,
-    }  # fmt: skip
+        ("dense", 8192): 24,
+        ("moe", 8192): 12,
+        ("moe", None): 12,
+    }
     assert {(k.mlp, k.window, k.sizes): n for k, n in kinds["MiMo-V2-Flash"].items()} == {
-        ("dense", None, ()): 1, ("moe", 128, (("kv_heads", 8),)): 39, ("moe", None, ()): 8,
-    }  # fmt: skip
+        ("dense", None, ()): 1,
+        ("moe", 128, (("kv_heads", 8),)): 39,
+        ("moe", None, ()): 8,
+    }
     assert {(k.mlp, k.window, k.sizes): n for k, n in kinds["Step-3.7-Flash"].items()} == {
-        ("dense", None, ()): 1, ("dense", 512, (("heads", 96),)): 2,
-        ("moe", 512, (("heads", 96),)): 31, ("moe", None, ()): 11,
-    }  # fmt: skip
+        ("dense", None, ()): 1,
+        ("dense", 512, (("heads", 96),)): 2,
+        ("moe", 512, (("heads", 96),)): 31,
+        ("moe", None, ()): 11,
+    }
 
 
 def test_groups_of_experts_are_read() -> None:
@@ -148,9 +260,11 @@ def test_layers_that_were_pruned_have_what_is_left_of_them() -> None:
     model = shape(PRUNED)
     assert (model.kv_heads, model.ffn) == (8, 28672)
     assert [(kind.attention, kind.mlp, kind.sizes) for kind in model.kinds] == [
-        ("grouped", "dense", ()), ("grouped", "dense", ()), ("none", "dense", (("ffn", 14336),)),
+        ("grouped", "dense", ()),
+        ("grouped", "dense", ()),
+        ("none", "dense", (("ffn", 14336),)),
         ("grouped", "none", ()),
-    ]  # fmt: skip
+    ]
     attention, wide = 8192 * 128 * (64 + 8 + 8 + 64), 3 * 8192 * 14336
     blocks = 3 * attention + 5 * wide + 6 * 8192
     assert total_parameters(model) == blocks + 2 * 128256 * 8192 + 8192

@@ -17,55 +17,103 @@ from simulator.specs.model.vision import Vision
 from simulator.specs.scenario import ServingScenario
 
 TEXT = {
-    "num_hidden_layers": 1, "hidden_size": 2560, "intermediate_size": 512, "num_attention_heads": 8,
-    "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 1000,
-}  # fmt: skip
+    "num_hidden_layers": 1,
+    "hidden_size": 2560,
+    "intermediate_size": 512,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "vocab_size": 1000,
+}
 QWEN2 = {
-    **TEXT, "model_type": "qwen2_vl",
+    **TEXT,
+    "model_type": "qwen2_vl",
     "vision_config": {
-        "depth": 32, "embed_dim": 1280, "mlp_ratio": 4, "num_heads": 16, "in_chans": 3, "hidden_size": 2560,
-        "patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2,
+        "depth": 32,
+        "embed_dim": 1280,
+        "mlp_ratio": 4,
+        "num_heads": 16,
+        "in_chans": 3,
+        "hidden_size": 2560,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
     },
-}  # fmt: skip
+}
 QWEN25 = {
-    **TEXT, "model_type": "qwen2_5_vl",
+    **TEXT,
+    "model_type": "qwen2_5_vl",
     "vision_config": {
-        "depth": 32, "hidden_act": "silu", "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
-        "out_hidden_size": 2560, "patch_size": 14, "spatial_merge_size": 2, "window_size": 112,
+        "depth": 32,
+        "hidden_act": "silu",
+        "hidden_size": 1280,
+        "intermediate_size": 3420,
+        "num_heads": 16,
+        "out_hidden_size": 2560,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "window_size": 112,
         "fullatt_block_indexes": [7, 15, 23, 31],
     },
-}  # fmt: skip
+}
 QWEN3 = {
-    "model_type": "qwen3_vl", "text_config": {**TEXT, "model_type": "qwen3_vl_text"},
+    "model_type": "qwen3_vl",
+    "text_config": {**TEXT, "model_type": "qwen3_vl_text"},
     "vision_config": {
-        "deepstack_visual_indexes": [8, 16, 24], "depth": 27, "hidden_size": 1152, "intermediate_size": 4304,
-        "num_heads": 16, "num_position_embeddings": 2304, "out_hidden_size": 2560, "patch_size": 16,
-        "spatial_merge_size": 2, "temporal_patch_size": 2,
+        "deepstack_visual_indexes": [8, 16, 24],
+        "depth": 27,
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_heads": 16,
+        "num_position_embeddings": 2304,
+        "out_hidden_size": 2560,
+        "patch_size": 16,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
     },
-}  # fmt: skip
+}
 GEMMA3 = {
-    "model_type": "gemma3", "mm_tokens_per_image": 256, "text_config": {**TEXT, "model_type": "gemma3_text"},
+    "model_type": "gemma3",
+    "mm_tokens_per_image": 256,
+    "text_config": {**TEXT, "model_type": "gemma3_text"},
     "vision_config": {
-        "hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "num_attention_heads": 16,
-        "num_hidden_layers": 27, "patch_size": 14,
+        "hidden_size": 1152,
+        "image_size": 896,
+        "intermediate_size": 4304,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 27,
+        "patch_size": 14,
     },
-}  # fmt: skip
+}
 MISTRAL3 = {
-    "model_type": "mistral3", "spatial_merge_size": 2, "text_config": {**TEXT, "model_type": "mistral"},
+    "model_type": "mistral3",
+    "spatial_merge_size": 2,
+    "text_config": {**TEXT, "model_type": "mistral"},
     "vision_config": {
-        "hidden_size": 1024, "image_size": 1540, "intermediate_size": 4096, "num_attention_heads": 16,
-        "num_hidden_layers": 24, "patch_size": 14,
+        "hidden_size": 1024,
+        "image_size": 1540,
+        "intermediate_size": 4096,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 24,
+        "patch_size": 14,
     },
-}  # fmt: skip
+}
 LLAMA4 = {
     "model_type": "llama4",
     "text_config": {**TEXT, "model_type": "llama4_text", "num_local_experts": 2, "interleave_moe_layer_step": 1},
     "vision_config": {
-        "hidden_size": 1408, "image_size": 336, "intermediate_size": 5632, "num_attention_heads": 16,
-        "num_hidden_layers": 34, "patch_size": 14, "pixel_shuffle_ratio": 0.5, "projector_input_dim": 4096,
-        "projector_output_dim": 4096, "vision_output_dim": 4096,
+        "hidden_size": 1408,
+        "image_size": 336,
+        "intermediate_size": 5632,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 34,
+        "patch_size": 14,
+        "pixel_shuffle_ratio": 0.5,
+        "projector_input_dim": 4096,
+        "projector_output_dim": 4096,
+        "vision_output_dim": 4096,
     },
-}  # fmt: skip
+}
 ALL = {"qwen2": QWEN2, "qwen2.5": QWEN25, "qwen3": QWEN3, "gemma3": GEMMA3, "mistral3": MISTRAL3, "llama4": LLAMA4}
 SERVED = """version: 1
 name: tower

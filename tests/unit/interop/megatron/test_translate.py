@@ -256,8 +256,10 @@ def test_latent_attention_comes_with_its_sizes_or_megatrons_defaults(tmp_path: P
     rest = "--untie-embeddings-and-output-weights --normalization RMSNorm --position-embedding-type rope "
     model = imported(f"{LIST} {sizes} {rest} --disable-bias-linear", tmp_path)["model"]
     assert {key: model[key] for key in ("attention", "q_lora_rank", "kv_lora_rank")} == {
-        "attention": "mla", "q_lora_rank": 64, "kv_lora_rank": 48,
-    }  # fmt: skip
+        "attention": "mla",
+        "q_lora_rank": 64,
+        "kv_lora_rank": 48,
+    }
     assert (model["qk_nope_head_dim"], model["qk_rope_head_dim"], model["v_head_dim"]) == (32, 64, 24)
     assert Model.model_validate(model).head_dim == 96
 

@@ -160,10 +160,16 @@ def test_a_level_of_astra_sim_that_is_quicker_than_the_way_to_it_is_said(tmp_pat
 BAD = {
     "xml that is malformed": ("t.xml", "<system><cpu>", (), "t.xml:1:14: is malformed XML"),
     "xml with entities": (
-        "t.xml", '<!DOCTYPE s [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + xml([NVSWITCH]), (), "document type or",
+        "t.xml",
+        '<!DOCTYPE s [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + xml([NVSWITCH]),
+        (),
+        "document type or",
     ),
     "xml that opens files": (
-        "t.xml", '<!DOCTYPE s [<!ENTITY x SYSTEM "file:///etc/passwd">]><system>&x;</system>', (), "document type or",
+        "t.xml",
+        '<!DOCTYPE s [<!ENTITY x SYSTEM "file:///etc/passwd">]><system>&x;</system>',
+        (),
+        "document type or",
     ),
     "xml of another program": ("t.xml", "<html></html>", (), "no topology of NCCL"),
     "xml that is deep": ("t.xml", "<a>" * 60 + "</a>" * 60, (), "too deep"),
@@ -175,28 +181,43 @@ BAD = {
     "slurm words": ("topology.conf", "Frobnicate=1\n", (), "names neither a switch nor a block"),
     "slurm twice": ("topology.conf", "SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", (), "there twice"),
     "slurm in a circle": (
-        "topology.conf", "SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Switches=a\n", (), "lead back to",
+        "topology.conf",
+        "SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Switches=a\n",
+        (),
+        "lead back to",
     ),
     "slurm tori": ("topology.yaml", "- {topology: t, torus3d: {toruses: []}}\n", (), "only topologies `tree` and"),
     "a graph that is no json": ("g.json", "{", ("--format", "networkx"), "g.json:1:2: is no JSON"),
     "a graph in parts": (
-        "g.json", json.dumps(GRAPH | {"links": GRAPH["links"][:2]}), ("--format", "networkx"), "no way leads from",  # type: ignore[index]
+        "g.json",
+        json.dumps(GRAPH | {"links": GRAPH["links"][:2]}),
+        ("--format", "networkx"),
+        "no way leads from",  # type: ignore[index]
     ),
     "a graph without nodes": (
-        "g.json", json.dumps({"nodes": [{"id": 1}], "edges": []}), ("--format", "networkx"), "no point",
+        "g.json",
+        json.dumps({"nodes": [{"id": 1}], "edges": []}),
+        ("--format", "networkx"),
+        "no point",
     ),
     "a cable without a rate": (
-        "g.json", json.dumps(GRAPH).replace('"bandwidth"', '"speed"'), ("--format", "networkx"), "has no bandwidth",
+        "g.json",
+        json.dumps(GRAPH).replace('"bandwidth"', '"speed"'),
+        ("--format", "networkx"),
+        "has no bandwidth",
     ),
     "a cable of nothing": ("g.json", json.dumps(GRAPH).replace("200 G", "0 G"), ("--format", "networkx"), "cables"),
     "a cable to nowhere": (
-        "g.json", json.dumps(GRAPH).replace('"s1", "t', '"s9", "t'), ("--format", "networkx"), "no point `s9`",
+        "g.json",
+        json.dumps(GRAPH).replace('"s1", "t', '"s9", "t'),
+        ("--format", "networkx"),
+        "no point `s9`",
     ),
     "dimensions": ("n.yml", ASTRA.format("Cube", "8", "1", "1"), ("--format", "astra-sim"), "`Cube` is not Ring"),
     "npus": ("n.yml", ASTRA.format("Ring", "0", "1", "1"), ("--format", "astra-sim"), "`0` is no number of NPUs"),
     "rates": ("n.yml", ASTRA.format("Ring", "8", "-1", "1"), ("--format", "astra-sim"), "`-1` is out of range"),
     "lists": ("n.yml", ASTRA.format("Ring, Ring", "8", "1", "1"), ("--format", "astra-sim"), "an entry for each"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)

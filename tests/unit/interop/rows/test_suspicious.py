@@ -16,18 +16,41 @@ from simulator.study.validate.published import KINDS
 
 ROWS = data_root() / "workloads" / "measurements"
 TRAINED: dict[str, Any] = {
-    "id": "t", "source": "s", "precision": "bf16", "device": "H100 SXM 80GB", "devices": 8, "peak_flops_bf16": 989e12,
-    "model": "a dense one", "params_b": 7.0, "hidden": 4096, "layers": 32, "heads": 32, "seq_len": 4096,
-    "global_batch": 64, "primary_metric": "step_s", "step_s": 3.0,
-}  # fmt: skip
+    "id": "t",
+    "source": "s",
+    "precision": "bf16",
+    "device": "H100 SXM 80GB",
+    "devices": 8,
+    "peak_flops_bf16": 989e12,
+    "model": "a dense one",
+    "params_b": 7.0,
+    "hidden": 4096,
+    "layers": 32,
+    "heads": 32,
+    "seq_len": 4096,
+    "global_batch": 64,
+    "primary_metric": "step_s",
+    "step_s": 3.0,
+}
 KERNEL: dict[str, Any] = {
-    "id": "k", "source": "s", "op": "gemm", "accelerator": "H100-SXM", "dtype": "bf16",
-    "shape": {"m": 4096, "n": 4096, "k": 4096}, "metrics": {"time_s": 2e-4},
-}  # fmt: skip
+    "id": "k",
+    "source": "s",
+    "op": "gemm",
+    "accelerator": "H100-SXM",
+    "dtype": "bf16",
+    "shape": {"m": 4096, "n": 4096, "k": 4096},
+    "metrics": {"time_s": 2e-4},
+}
 SENT: dict[str, Any] = {
-    "id": "n", "source": "s", "op": "all_reduce", "accelerator_id": "h100-sxm", "num_ranks": 8, "num_nodes": 1,
-    "size_bytes": 1e9, "metrics": {"time_s": 4e-3},
-}  # fmt: skip
+    "id": "n",
+    "source": "s",
+    "op": "all_reduce",
+    "accelerator_id": "h100-sxm",
+    "num_ranks": 8,
+    "num_nodes": 1,
+    "size_bytes": 1e9,
+    "metrics": {"time_s": 4e-3},
+}
 
 
 def reason(check: Any, form: Any, row: dict[str, Any]) -> str:

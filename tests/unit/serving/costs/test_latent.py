@@ -17,10 +17,20 @@ from tests.unit.serving.costs.test_iteration import stack
 
 BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole=False)
 V3: dict[str, Any] = {
-    "name": "m", "layers": 61, "hidden": 7168, "heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocabulary": 129280, "position": "rotary",
-    "biases": False, "norm": "rmsnorm",
-}  # fmt: skip
+    "name": "m",
+    "layers": 61,
+    "hidden": 7168,
+    "heads": 128,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "vocabulary": 129280,
+    "position": "rotary",
+    "biases": False,
+    "norm": "rmsnorm",
+}
 SPARSE = {"index_heads": 64, "index_head_dim": 128, "index_top_k": 2048}
 H200 = compile_device(load_spec(Accelerator, "h200-sxm"))
 SECOND = 61 * TICKS_PER_SECOND
