@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.bounds import lines, why
+from benchmarks.bounds import MARKS, lines, why
+from benchmarks.validation import PAGE, written
 from simulator.calibration.at_bounds import AtBound, at_bounds, near
 from simulator.calibration.fitting import Parameter
 
@@ -22,6 +23,11 @@ def test_every_number_at_a_bound_is_listed_once_and_explained() -> None:
     assert ("h100-sxm", "gemm.bf16.launch") not in names
     assert [one for one in found if not why(one)] == []
     assert len(lines()) == len(found) + 5
+
+
+def test_the_page_lists_the_numbers_as_they_are_shipped() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert written(page, *MARKS, lines()) == page, "run `python -m benchmarks.bounds`"
 
 
 def test_ends() -> None:
