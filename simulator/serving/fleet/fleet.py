@@ -257,7 +257,12 @@ class Fleet:
         assert self.kv_transfer is not None
         self.kv_transfer.hand_over(request, replica)
 
+    @property
+    def by_layer(self) -> bool:
+        """Whether caches leave layer by layer."""
+        return self.kv_transfer is not None and self.kv_transfer.by_layer
+
     def early(self, request: int, replica: Replica, begin: int, end: int) -> None:
         """The last iteration of a prompt begins on a replica that does not decode."""
-        if self.kv_transfer is not None:
-            self.kv_transfer.early(request, replica, begin, end)
+        assert self.kv_transfer is not None
+        self.kv_transfer.early(request, replica, begin, end)

@@ -132,7 +132,7 @@ class KvTransfer:
 
         Asked when all that begins now has begun.
         """
-        target = self._target(request, source, begun=True) if self.by_layer and not self.queue else None
+        target = None if self.queue else self._target(request, source, begun=True)
         if target is None:
             return
         start = begin + (end - begin) // self.layers

@@ -337,7 +337,7 @@ class Batch:
 
     def _expect_end(self, end: int) -> None:
         """The iteration ends then, or not before."""
-        if self.work.chunks and self.replica.role == "prefill":
+        if self.work.chunks and self.replica.role == "prefill" and self.replica.owner.by_layer:
             # When all have begun: whether another replica gives room must not hang on which of them began first.
             start = self.stretch.start
             self.agenda.end_of_instant(lambda _: self._announce(start, end))

@@ -85,6 +85,11 @@ class Intake:
         """Requests that the policy does not see yet."""
         return len(self._handling) + len(self._unseen) + len(self._staged)
 
+    @property
+    def handed(self) -> bool:
+        """Whether there are some that the front end is done with."""
+        return bool(self._unseen or self._staged)
+
     def forget(self) -> list[int]:
         """Drop all requests that the policy does not see yet; which those were."""
         lost = [*self._handling, *self._unseen, *self._staged]

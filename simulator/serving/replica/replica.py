@@ -47,8 +47,12 @@ class Owner(Protocol):
     def hand_over(self, request: int, replica: "Replica", now: int) -> None:
         """A prompt is done on a replica that does not decode."""
 
+    @property
+    def by_layer(self) -> bool:
+        """Whether caches leave layer by layer, so that it is to hear when the last iteration of a prompt begins."""
+
     def early(self, request: int, replica: "Replica", begin: int, end: int) -> None:
-        """The last iteration of a prompt begins on a replica that does not decode."""
+        """The last iteration of a prompt begins on a replica that does not decode, where caches leave `by_layer`."""
 
 
 class Replica:
@@ -238,7 +242,16 @@ class Replica:
         self.blocks.release(request, self.ledger.prompt[request])
         if self.adapters is not None:
             self.adapters.freed()
-        self.wake()
+        if not self.idle or self._may_run():
+            self.wake()
+
+    def _may_run(self) -> bool:
+        """Whether a batch that is idle may find something to do."""
+        queue, intake = self.queue, self.intake
+        if queue.waiting or queue.swapped or queue.ready or (intake is not None and intake.handed):
+            return True
+        under_way = any(batch.partial for batch in self.batches)  # for want of memory
+        return under_way or self.adapters is not None or self.finetuning is not None
 
     def abandon(self, request: int) -> None:
         """The cache of an accepted request does not come."""

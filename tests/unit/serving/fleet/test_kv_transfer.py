@@ -13,6 +13,7 @@ from simulator.results.serving.service import FINISHED, REJECTED
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
+from simulator.serving.replica.batch import Batch
 from simulator.serving.replica.ledger import open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.workload.generate import Workload
@@ -84,6 +85,28 @@ def test_a_decode_engine_looks_for_caches_once_an_iteration() -> None:
     assert first[0] == here[0]
     assert here[1] < first[1] < here[1] + 60_000 and (first[1] - first[0]) % 60_000 == 0
     assert ran.ledger.finish[1] == first[1] + 2 * 70_000
+
+
+def test_a_cache_that_leaves_wakes_nobody_who_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    begin = Batch.begin
+
+    def noted(batch: Batch, appointment: Any) -> None:
+        begun.append(batch.replica.role)
+        begin(batch, appointment)
+
+    monkeypatch.setattr(Batch, "begin", noted)
+    ran, transfer = moved(asked([(0, 4000, 3)]), replace(APART, blocks=2000))
+    ((_, _, end, _),) = transfer.rows
+    assert end > ran.ledger.first_token[0]  # the cache leaves after the prompt is done
+    assert begun.count("prefill") == 2  # the prompt, and to go idle
+
+
+def test_a_prompt_under_way_goes_on_with_the_memory_of_a_cache_that_leaves() -> None:
+    """30 blocks of 4 tokens hold either prompt, not both."""
+    setting = Setting(policy="sarathi", decoders=1, budget=8, most=2, blocks=30, block_size=4)
+    ran, transfer = moved(asked([(0, 40, 2), (0, 90, 1)]), setting)
+    assert ran.ledger.finish[1] > transfer.rows[0][2]
 
 
 def test_all_devices_of_a_replica_send_at_once() -> None:
