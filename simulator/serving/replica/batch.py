@@ -435,12 +435,13 @@ class Batch:
     def cut(self, begun: bool = False) -> None:
         """Something came: end the stretch at the first boundary from now on, or after now where all that begins in
         this instant has `begun`."""
-        stretch = self.stretch
-        group = self.replica.group
+        stretch, group = self.stretch, self.replica.group
+        if stretch.count <= 1:
+            return
         if group is not None:
             group.cut(self, group.boundary(self, begun))
             return
-        if stretch.count <= 1 or self.appointment is None:
+        if self.appointment is None:
             return
         count = stretch.boundary(self.agenda.now + begun)
         if count < stretch.count:
@@ -449,10 +450,12 @@ class Batch:
     def cut_before_look(self, intake: "Intake") -> None:
         """A request has come: end the stretch where the engine looks for it."""
         stretch, group = self.stretch, self.replica.group
+        if stretch.count <= 1:
+            return
         if group is not None:
             group.cut(self, intake.look_from(self, group.boundary(self), stretch.count))
             return
-        if stretch.count <= 1 or self.appointment is None:
+        if self.appointment is None:
             return
         count = intake.look_from(self, stretch.boundary(self.agenda.now), stretch.count)
         if count < stretch.count:
