@@ -66,10 +66,15 @@ class Stages:
 
     def ticks(self, batch: "Batch", n: int, extra: int) -> list[int]:
         """What an iteration of `n` decodes takes on each stage."""
-        work, chunks, found = batch.work, batch.work.chunks, []
-        adapters, work.adapting = batch.replica.adapters, 0
-        if not chunks and adapters is None:
+        work, adapters = batch.work, batch.replica.adapters
+        work.adapting = 0
+        if not work.chunks and adapters is None:
             return self._decoding(batch, n, extra)
+        return self._mixed(batch, n, extra)
+
+    def _mixed(self, batch: "Batch", n: int, extra: int) -> list[int]:
+        """The same whatever is there."""
+        work, chunks, adapters, found = batch.work, batch.work.chunks, batch.replica.adapters, []
         for stage, cost in enumerate(self.costs):
             reading = self.decode(stage, n, batch.decodes)[0] if n else 0
             attention = reading + (self.prompts(cost, chunks) if chunks else 0)
@@ -92,7 +97,7 @@ class Stages:
         return found
 
     def _decoding(self, batch: "Batch", n: int, extra: int) -> list[int]:
-        """The same where nothing but decodes is there, and no adapters are."""
+        """The same, shorter, where nothing but decodes is there, and no adapters are."""
         record, found = batch.replica.record, []
         for stage, cost in enumerate(self.costs):
             reading = self.decode(stage, n, batch.decodes)[0]
