@@ -200,11 +200,11 @@ def _hide(seconds: dict[str, float], saved: float) -> None:
     """Take what ran beside something else from the parts of communication; what cutting a batch costs is a part."""
     sent = sum(seconds.get(axis, 0.0) for axis in (TP.name, EP.name))
     for axis in (TP.name, EP.name):
-        if axis in seconds and saved > 0:
+        if axis in seconds and saved > 0 < sent:
             seconds[axis] -= min(saved / sent, 1.0) * seconds[axis]
     if saved < 0:
         seconds["cut in parts"] = -saved
-    seconds["other"] -= max(saved - sent, 0.0)
+    seconds["other"] -= min(max(saved - sent, 0.0), seconds["other"])
 
 
 def _times(rows: Iterable[tuple[Ints, Ints]]) -> Sizes:

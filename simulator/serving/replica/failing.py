@@ -51,7 +51,7 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
     queue.handed.clear()
     if replica.intake is not None:
         lost += replica.intake.forget()
-    for batch in replica.batches:
+    for batch in sorted(replica.batches, key=lambda one: one.stretch.start):  # rows of a log are in the order of time
         lost += _lose_batch(replica, batch, now)
     lost += empty_memory(replica)
     paused, queue.paused = queue.paused, {}

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from simulator.axes import EP
 from simulator.results.serving import service as figures
 from simulator.run import service
 from simulator.run.dispatch import simulate
+from simulator.run.serve import serve
+from simulator.run.served import rows
 from simulator.specs import load_scenario
 
 
@@ -40,3 +43,20 @@ def test_an_engine_is_extrapolated_to_a_board_that_it_has_no_kernels_for(stack: 
     assert (found.memory[0].at_peak.get("runtime", 0.0) > 0) == charged
     warned = [text for text in found.warnings if text.startswith("extrapolated: ")]
     assert len(warned) == (not charged)
+
+
+def test_rows_of_a_failing_pipeline_are_in_the_order_of_time() -> None:
+    """What ran when a replica failed was written down batch by batch, the one that had begun last first."""
+    changes = ["requests.count=20", "requests.lengths={prompt: {uniform: [10, 900]}, output: {uniform: [1, 100]}}"]
+    changes += ["+serving.parallel={pp: 4}", "+serving.fleet={failures: {mtbf: 500 ms, repair: {fixed: 0}}}"]
+    found = serve(load_scenario("serving/quickstart", changes).scenario).service
+    assert found is not None and found.fleet is not None
+    assert (np.diff(found.replicas[0].iterations.start) >= 0).all()
+
+
+@pytest.mark.parametrize(("saved", "left"), [(0.0, 2.0), (0.5, 1.5), (3.0, 0.0)])
+def test_what_overlaps_without_communication_is_taken_from_the_rest(saved: float, left: float) -> None:
+    """A batch in two halves on one device ended in a division by zero."""
+    seconds = {EP.name: 0.0, "other": 2.0, "linear": 1.0}
+    rows._hide(seconds, saved)
+    assert seconds == {EP.name: 0.0, "other": left, "linear": 1.0}
