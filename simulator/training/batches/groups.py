@@ -10,6 +10,7 @@ is replaced by a search over that time with first fit decreasing. Groups have a 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -140,7 +141,8 @@ def _even(lengths: Sequence[int], count: int) -> list[list[int]]:
     """Lengths in their order in so many parts of about equal tokens, none empty."""
     ends = np.cumsum(lengths)
     part = np.minimum((ends - np.array(lengths) / 2) * count // ends[-1], count - 1).astype(int)
-    return [[one for one, of in zip(lengths, part, strict=True) if of == number] for number in np.unique(part)]
+    cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lengths)]
+    return [list(lengths[begin:end]) for begin, end in pairwise(cuts)]
 
 
 def grouped(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> list[Group] | None:
@@ -153,8 +155,8 @@ def grouped(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> 
     fits = np.array([[length <= size * capacity for size in sizes] for length in lengths])
     limit = max(float((each[:, 0]).sum()) / ranks, float(np.where(fits, each, np.inf).min(axis=1).max()))
     for _ in range(2 * int(np.log(ranks) / np.log(FINER)) + 2):
-        found = _within(lengths, each, fits & (each <= limit), sizes, capacity, limit)
-        if sum(group.ranks for group in found) <= ranks:
+        found = _within(lengths, each, fits & (each <= limit), sizes, ranks, capacity, limit)
+        if found is not None:
             return found
         limit *= FINER
     return None
@@ -165,20 +167,32 @@ def _within(
     each: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     may: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
     sizes: Sequence[int],
+    ranks: int,
     capacity: int,
     limit: float,
-) -> list[Group]:
-    """Groups that end within a time: each document in one of the smallest size that may have it, by first fit."""
+) -> list[Group] | None:
+    """Groups that end within a time: each document in one of the smallest size that may have it, by first fit; None
+    where they need more ranks than there are."""
     chosen = np.argmax(may, axis=1)
-    found = []
+    found: list[Group] = []
     for number in reversed(range(len(sizes))):
+        size, room = sizes[number], sizes[number] * capacity
+        time, held, members = list[float](), list[int](), list[list[int]]()
         places = np.flatnonzero(chosen == number)
-        busy, held = np.full(len(places), limit), np.full(len(places), sizes[number] * capacity)
-        members: list[list[int]] = [[] for _ in places]
-        for place in places.tolist():
-            to = int(np.argmax((busy >= each[place, number]) & (held >= lengths[place])))
-            members[to].append(lengths[place])
-            busy[to] -= each[place, number]
-            held[to] -= lengths[place]
-        found += [Group(sizes[number], tuple(own)) for own in members if own]
+        for place, takes in zip(places.tolist(), each[places, number].tolist(), strict=True):
+            length = lengths[place]
+            for to, left in enumerate(time):
+                if left >= takes and held[to] >= length:
+                    break
+            else:
+                to, ranks = len(time), ranks - size
+                if ranks < 0:
+                    return None
+                time.append(limit)
+                held.append(room)
+                members.append([])
+            members[to].append(length)
+            time[to] -= takes
+            held[to] -= length
+        found += [Group(size, tuple(own)) for own in members]
     return found
