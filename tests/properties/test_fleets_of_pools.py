@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator.random import stream
 from simulator.results.serving.service import FAILED, FINISHED, REJECTED
 from simulator.serving.fleet.breakdowns import Planned
+from simulator.serving.replica.record import COLUMNS
 from simulator.serving.tiers.path import Lane, path
 from simulator.specs.fleet import Fleet
 from simulator.specs.serving import LocalPrompts
@@ -22,6 +23,7 @@ from tests.theory.test_adapters import attached
 
 APART = Setting(most=6, blocks=120, decode_blocks=90, replicas=2, decoders=3, router="least-outstanding", budget=64)
 TIERED = Setting(most=6, blocks=60, block_size=4, replicas=3, router="least-outstanding", cached=True, budget=64)
+ALONE = Setting(most=6, blocks=90, replicas=2, router="least-outstanding", budget=64)
 STEP = Setting(most=6, blocks=90, replicas=4, sharers=2, router="least-outstanding", budget=64)
 
 
@@ -115,6 +117,7 @@ def test_pools_after_any_failures(
 
 @given(seed=st.integers(0, 10_000), kind=st.sampled_from(["retry", "migrate", "fail"]), times=TIMES)
 @simulations(9)
+@example(seed=1088, kind="migrate", times=[(401, 1, 0), (53_831, 1, 2)])
 def test_replicas_with_tiers_after_any_failures(seed: int, kind: str, times: list[Any]) -> None:
     random = stream(seed, "tiered")
     arrival = np.cumsum(random.exponential(9_000.0, 60)).astype(np.int64)
@@ -128,14 +131,46 @@ def test_replicas_with_tiers_after_any_failures(seed: int, kind: str, times: lis
     )
 
 
-@given(seed=st.integers(0, 10_000), kind=st.sampled_from(["retry", "migrate", "fail"]), times=TIMES)
+@given(seed=st.integers(0, 10_000), kind=st.sampled_from(["retry", "migrate", "fail", "resume"]), times=TIMES)
 @simulations(9)
+@example(seed=7746, kind="resume", times=[(97_993, 86_617, 1)])  # waited for an end that had been forgotten
+@example(seed=5071, kind="resume", times=[(326_992, 95_805, 0)])  # went on after its own work, not that of all
 def test_replicas_in_step_after_any_failures(seed: int, kind: str, times: list[Any]) -> None:
     known = [(at, lasts, who % 2) for at, lasts, who in times]
     asks = asked(rows(60, 6_000.0, seed))
     done = ran(asks, STEP, rules(kind), planned=planned(known))
     whole(done, 60)
     assert outcome(ran(asks, STEP, rules(kind), fast_forward=False, planned=planned(known))) == outcome(done)
+    quiet = fleet(asks, STEP, rules(kind), planned=planned(known))
+    for one in quiet.replicas:
+        one.be_silent()
+    quiet.agenda.run()
+    assert outcome(quiet) == outcome(done)
+
+
+@pytest.mark.parametrize("setting", [APART, ALONE, STEP], ids=["pools", "alone", "in step"])
+@given(
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from(["retry", "migrate", "fail", "resume"]),
+    number=st.integers(0, 1_000),
+    who=st.integers(0, 4),
+)
+@simulations(9)
+@example(seed=6245, kind="migrate", number=992, who=3)
+@example(seed=9058, kind="migrate", number=353, who=1)
+@example(seed=6623, kind="resume", number=680, who=1)
+def test_failures_in_the_instant_in_which_an_iteration_ends(
+    setting: Setting, seed: int, kind: str, number: int, who: int
+) -> None:
+    """It is lost, or goes on, whether it was leapt over or not."""
+    asks = asked(rows(60, 12_000.0, seed))
+    calm = ran(asks, setting, rules("retry"), fast_forward=False)
+    member = who % len(calm.replicas)
+    log = np.array(calm.replicas[member].record.log).reshape(-1, COLUMNS)
+    start, _, lasts = log[number % len(log), :3].tolist()
+    given: dict[str, Any] = {"planned": planned([(start + lasts, 5_000, member // setting.sharers)])}
+    done = ran(asks, setting, rules(kind), **given)
+    assert outcome(ran(asks, setting, rules(kind), fast_forward=False, **given)) == outcome(done)
 
 
 def test_a_failed_decode_replica_does_what_was_asked() -> None:

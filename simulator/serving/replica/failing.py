@@ -1,8 +1,8 @@
 """What a failure does to a replica: it stands still for a while, or loses all that is in its memory.
 
 A stretch of iterations is cut where the failure comes. Iterations that are over keep their tokens; what the running one
-did is lost with the memory, or goes on after the repair (preemptive resume). Left out: an iteration whose bytes share
-links with others at that moment ends before its replica stands still.
+did, even where it would end in this instant, is lost with the memory, or goes on after the repair (preemptive resume).
+Left out: an iteration whose bytes share links with others at that moment ends before its replica stands still.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ def stand_still(replica: "Replica", until: int) -> None:
     if replica.resumed <= now:  # nothing stood still and goes on since
         _cut(batch, now)
         stretch = batch.stretch
-        if not stretch.count or batch.appointment is None or stretch.done_by(now) >= stretch.count:
+        if not stretch.count or batch.appointment is None or stretch.done_before(now) >= stretch.count:
             return
         replica.resumed = stretch.start + stretch.first
     replica.resumed += until - now
@@ -106,8 +106,8 @@ def _cut(batch: "Batch", now: int) -> None:
     stretch = batch.stretch
     if batch.replica.group is not None:
         _cut_stay(batch, batch.replica.group)
-    elif stretch.count > 1 and batch.appointment is not None and (done := stretch.done_by(now)) < stretch.count:
-        batch.split(done)
+    elif stretch.count > 1 and batch.appointment is not None:
+        batch.split(stretch.done_before(now))
 
 
 def _cut_stay(batch: "Batch", group: "Lockstep") -> None:
@@ -116,20 +116,22 @@ def _cut_stay(batch: "Batch", group: "Lockstep") -> None:
     if not stretch.count:
         return
     whole, count = stretch.count > 1, stretch.count
-    done = min(group.done(batch), count - 1)
+    done = min(group.before(batch), count - 1)
     if whole:
         batch.shorten_stay(done + 1)
         stretch.count = done
     stay = group.leave(batch)
     stretch.count = 1
-    if stay is None:
+    if not whole:
         return
-    if done:
+    if stay is not None and done:
         replica.record.note_stay(batch, stay)
-        begun, grown = int(stay[-1, 2]), decodes.grown(done)
+    if done:
+        begun, grown = group.begun(), decodes.grown(done)
         decodes.advance(done, begun)
         batch.work.used += grown
         stretch.begin(begun)
+    stretch.first, stretch.growth = group.end - stretch.start, 0
     replica.record.waits.append(0)
     replica.record.shared_rows.extend((0, 0))
 

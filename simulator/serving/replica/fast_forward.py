@@ -68,6 +68,10 @@ class Stretch:
             count += 1
         return min(self.count, count)
 
+    def done_before(self, now: int) -> int:
+        """Iterations whose end is before `now`, fewer than all of those that last to it."""
+        return self.done_by(now - 1) if now > self.start else 0
+
     def boundary(self, now: int) -> int:
         """Iterations up to the first end at or after `now`, at least 1."""
         count = self.done_by(now)

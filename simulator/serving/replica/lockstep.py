@@ -282,6 +282,14 @@ class Lockstep:
         since = self._since[self._seats[batch.replica]]
         return max(self.number - since + self._ended(), 0)
 
+    def begun(self) -> int:
+        """When the present iteration began."""
+        return self.log[self.number * COLUMNS]
+
+    def before(self, batch: "Batch") -> int:
+        """Iterations of its stay before the present one, which may end in this instant."""
+        return max(self.number - self._since[self._seats[batch.replica]], 0)
+
     def boundary(self, batch: "Batch", begun: bool = False) -> int:
         """Iterations of a stay up to the present one, up to the one that begins in this instant where all that begins
         in it has `begun`; up to one that has just ended."""
