@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -194,7 +195,11 @@ def test_an_independent_solver_agrees(scene: Scene) -> None:
     assert run(scene)[0] == pytest.approx(replayed(scene), abs=slack(scene) / 20)
 
 
-BIG = (Activity(1, 7, (Use(0, 0.6, 1.0),)), Activity(0, 5, (Use(1, 1.0, 1.0), Use(0, 0.3, 2.0))), Activity(3, 6, ()))
+BIG = (
+    Activity(1, 7_000, (Use(0, 0.6, 1.0),)),
+    Activity(0, 5_000, (Use(1, 1.0, 1.0), Use(0, 0.3, 2.0))),
+    Activity(3, 6_000, ()),
+)
 
 
 @given(tapes(BIG, (1.0, 1.0), sound=True), tapes(BIG, (1.0, 1.0), sound=True), st.integers(0, 20))
@@ -207,7 +212,10 @@ def test_players_that_share_nothing_run_as_alone(one: Tape, two: Tape, start: in
     clock = Clock(solver=max_min)
     both = [Player(clock, one), Player(clock, two, start)]
     clock.run()
-    assert [times(player.timeline()) for player in both] == [times(player.timeline()) for player in alone]
+    for together, apart, made in zip(both, alone, (one, two), strict=True):
+        spans = np.array(times(together.timeline())), np.array(times(apart.timeline()))
+        # What is left of work is rounded when others begin, so that an end between two ticks may be either.
+        np.testing.assert_allclose(*spans, rtol=0, atol=len(made.duration))
 
 
 @given(tapes(BIG, (1.0, 1.0), sound=True))
