@@ -123,16 +123,22 @@ def flexible(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) ->
     """Documents by falling length into microbatches, and groups in each such that the slowest ends soonest; of the
     numbers of microbatches from the least that has room on, the one whose slowest groups take least together."""
     found = sorted(lengths, reverse=True)
-    count, best = ceil(sum(found) / (ranks * capacity)), (float("inf"), list[list[Group]]())
+    count, best, least = ceil(sum(found) / (ranks * capacity)), list[list[Group]](), float("inf")
     last = MORE * count + 1
-    while count <= last or not best[1]:
-        parts = [grouped(part, ranks, capacity, speed) for part in _even(found, count)]
-        whole = [part for part in parts if part is not None]
-        if len(whole) == len(parts):
-            took = sum(max(map(speed.group, part)) for part in whole)
-            best = min(best, (took, whole), key=lambda one: one[0])
+    while count <= last or not best:
+        took, whole = 0.0, list[list[Group]]()
+        for part in _even(found, count):
+            groups = grouped(part, ranks, capacity, speed)
+            if groups is None:
+                break
+            whole.append(groups)
+            took += max(map(speed.group, groups))
+            if took >= least:
+                break
+        else:
+            best, least = whole, took
         count += 1
-    slots = [[group for group in part for _ in range(group.ranks)] for part in best[1]]
+    slots = [[group for group in part for _ in range(group.ranks)] for part in best]
     filled: Rows = [[*slot, *[None] * (ranks - len(slot))] for slot in slots]
     return [list(row) for row in zip(*filled, strict=True)]
 
@@ -151,11 +157,14 @@ def grouped(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> 
     if sum(lengths) > ranks * capacity:
         return None
     sizes = [1 << power for power in range(ranks.bit_length()) if 1 << power <= ranks]
-    each = np.array([[speed.of(length, size) for size in sizes] for length in lengths])
-    fits = np.array([[length <= size * capacity for size in sizes] for length in lengths])
-    limit = max(float((each[:, 0]).sum()) / ranks, float(np.where(fits, each, np.inf).min(axis=1).max()))
+    each = [[speed.of(length, size) for size in sizes] for length in lengths]
+    least = [next(number for number, size in enumerate(sizes) if length <= size * capacity) for length in lengths]
+    limit = max(
+        float(np.sum([one[0] for one in each])) / ranks,
+        max(min(one[number:]) for one, number in zip(each, least, strict=True)),
+    )
     for _ in range(2 * int(np.log(ranks) / np.log(FINER)) + 2):
-        found = _within(lengths, each, fits & (each <= limit), sizes, ranks, capacity, limit)
+        found = _within(lengths, each, least, sizes, ranks, capacity, limit)
         if found is not None:
             return found
         limit *= FINER
@@ -164,25 +173,30 @@ def grouped(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> 
 
 def _within(
     lengths: Sequence[int],
-    each: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    may: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
+    each: Sequence[Sequence[float]],
+    least: Sequence[int],
     sizes: Sequence[int],
     ranks: int,
     capacity: int,
     limit: float,
 ) -> list[Group] | None:
     """Groups that end within a time: each document in one of the smallest size that may have it, by first fit; None
-    where they need more ranks than there are."""
-    chosen = np.argmax(may, axis=1)
+    where they need more ranks than there are. `each` has the seconds of each document on each size, `least` the
+    smallest size that holds it."""
+    chosen: list[list[int]] = [[] for _ in sizes]
+    for place, number in enumerate(least):
+        takes = each[place]
+        while takes[number] > limit:
+            number += 1
+        chosen[number].append(place)
     found: list[Group] = []
     for number in reversed(range(len(sizes))):
         size, room = sizes[number], sizes[number] * capacity
         time, held, members = list[float](), list[int](), list[list[int]]()
-        places = np.flatnonzero(chosen == number)
-        for place, takes in zip(places.tolist(), each[places, number].tolist(), strict=True):
-            length = lengths[place]
+        for place in chosen[number]:
+            length, needs = lengths[place], each[place][number]
             for to, left in enumerate(time):
-                if left >= takes and held[to] >= length:
+                if left >= needs and held[to] >= length:
                     break
             else:
                 to, ranks = len(time), ranks - size
@@ -192,7 +206,7 @@ def _within(
                 held.append(room)
                 members.append([])
             members[to].append(length)
-            time[to] -= takes
+            time[to] -= needs
             held[to] -= length
         found += [Group(size, tuple(own)) for own in members]
     return found
