@@ -125,3 +125,13 @@ def test_short_documents_do_not_pay_for_the_longest_where_rings_are_slow() -> No
 def test_what_groups_cannot_do_is_refused(batching: dict[str, Any], more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         build_job(scenario(batching, **more))
+
+
+@pytest.mark.parametrize("policy", ["hybrid", "flexible"])
+def test_a_capacity_that_the_hint_names_is_enough(policy: str) -> None:
+    """Groups have a power of two of ranks: six ranks hold no more of one document than four do."""
+    shape: dict[str, Any] = {"nodes": 3, "tp": 4, "batch": 12, "cp_kind": "zigzag"}
+    with pytest.raises(InputError) as refused:
+        build_job(scenario({"policy": policy, "capacity": 2048}, **shape))
+    assert refused.value.problems[0].hint == "write a capacity of 4,096 or more"
+    build_job(scenario({"policy": policy, "capacity": 4096}, **shape))

@@ -199,9 +199,10 @@ def parts_of(replica: Replica, rows: dict[str, float]) -> dict[str, float]:
 def _hide(seconds: dict[str, float], saved: float) -> None:
     """Take what ran beside something else from the parts of communication; what cutting a batch costs is a part."""
     sent = sum(seconds.get(axis, 0.0) for axis in (TP.name, EP.name))
-    for axis in (TP.name, EP.name):
-        if axis in seconds and saved > 0 < sent:
-            seconds[axis] -= min(saved / sent, 1.0) * seconds[axis]
+    hidden = min(max(saved, 0.0), sent)
+    for axis in (TP.name, EP.name) if hidden else ():
+        if axis in seconds:
+            seconds[axis] -= hidden / sent * seconds[axis]
     if saved < 0:
         seconds["cut in parts"] = -saved
     seconds["other"] -= min(max(saved - sent, 0.0), seconds["other"])

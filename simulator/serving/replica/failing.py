@@ -131,7 +131,6 @@ def _cut_stay(batch: "Batch", group: "Lockstep") -> None:
         decodes.advance(done, begun)
         batch.work.used += grown
         stretch.begin(begun)
-    stretch.first, stretch.growth = group.end - stretch.start, 0
     replica.record.waits.append(0)
     replica.record.shared_rows.extend((0, 0))
 

@@ -70,10 +70,10 @@ class Stages:
         work.adapting = 0
         if not work.chunks and adapters is None:
             return self._decoding(batch, n, extra)
-        return self._mixed(batch, n, extra)
+        return self._general(batch, n, extra)
 
-    def _mixed(self, batch: "Batch", n: int, extra: int) -> list[int]:
-        """The same whatever is there."""
+    def _general(self, batch: "Batch", n: int, extra: int) -> list[int]:
+        """The same, whatever is in the iteration."""
         work, chunks, adapters, found = batch.work, batch.work.chunks, batch.replica.adapters, []
         for stage, cost in enumerate(self.costs):
             reading = self.decode(stage, n, batch.decodes)[0] if n else 0

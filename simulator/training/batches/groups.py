@@ -121,7 +121,8 @@ def by_load(lengths: Iterable[int], ranks: int, capacity: int, speed: Speed) -> 
 
 def flexible(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> Rows:
     """Documents by falling length into microbatches, and groups in each such that the slowest ends soonest; of the
-    numbers of microbatches from the least that has room on, the one whose slowest groups take least together."""
+    numbers of microbatches from the least that has room on, the one whose slowest groups take least together. The
+    largest group of a power of two of the `ranks` holds each document."""
     found = sorted(lengths, reverse=True)
     count, best, least = ceil(sum(found) / (ranks * capacity)), list[list[Group]](), float("inf")
     last = MORE * count + 1
@@ -181,8 +182,8 @@ def _within(
     limit: float,
 ) -> list[Group] | None:
     """Groups that end within a time: each document in one of the smallest size that may have it, by first fit; None
-    where they need more ranks than there are. `each` has the seconds of each document on each size, `least` the
-    smallest size that holds it."""
+    where they need more ranks than there are. `each` has the seconds of each document on groups of each size, `least`
+    the place in `sizes` of the smallest that holds it."""
     chosen: list[list[int]] = [[] for _ in sizes]
     for place, number in enumerate(least):
         takes = each[place]

@@ -231,7 +231,8 @@ def _groups(step: Step) -> Batch:
         message = (
             f"{training.sequence_length:,} tokens need {most:,} ranks with room for {room:,} each, there are {ranks}"
         )
-        hint = f"write a capacity of {-(-training.sequence_length // ranks):,} or more"
+        largest = 1 << (ranks.bit_length() - 1)
+        hint = f"write a capacity of {-(-training.sequence_length // largest):,} or more"
         raise InputError(Problem(message, path="training.batching.capacity", hint=hint))
     lengths = _up_to(step, training.global_batch * training.sequence_length)
     if step.batching.policy == "flexible":

@@ -42,7 +42,7 @@ def test_decodes_alone_are_priced_as_any_iteration(changes: tuple[str, ...], mon
     monkeypatch.setattr(Stages, "_decoding", counted)
     short = all_of(served(changes))
     assert len(taken) > 20
-    monkeypatch.setattr(Stages, "_decoding", Stages._mixed)
+    monkeypatch.setattr(Stages, "_decoding", Stages._general)
     long = all_of(served(changes))
     for name, value in short.items():
         np.testing.assert_equal(value, long[name], name)

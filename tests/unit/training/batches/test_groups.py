@@ -6,7 +6,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from simulator.training.batches.groups import Group, Rows, Speed, as_they_come, by_load, flexible, grouped, needed
+from simulator.training.batches.groups import (
+    Group,
+    Rows,
+    Speed,
+    _even,
+    as_they_come,
+    by_load,
+    flexible,
+    grouped,
+    needed,
+)
 
 EVEN = Speed(linear=1.0, square=0.0, inside=0.0, across=0.0, per_node=8)
 SQUARE = Speed(linear=1.0, square=0.01, inside=0.0, across=0.0, per_node=8)
@@ -111,3 +121,18 @@ def test_microbatches_have_about_equal_lengths() -> None:
     slots = [[one for group in slot if group is not None for one in group.members] for slot in zip(*rows, strict=True)]
     assert len(slots) > 1
     assert all(min(one) >= max(other) for one, other in pairwise(slots))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_number_of_microbatches_is_better_than_the_one_found(seed: int) -> None:
+    """Each of them tried to its end."""
+    lengths = sorted(drawn(seed) * 3, reverse=True)
+    rows = flexible(lengths, 16, 100, SQUARE)
+    took = sum(max(SQUARE.group(one) for one in slot if one is not None) for slot in zip(*rows, strict=True))
+    least = -(-sum(lengths) // 1600)
+    every = [
+        [grouped(part, 16, 100, SQUARE) for part in _even(lengths, count)] for count in range(least, 3 * least + 2)
+    ]
+    sums = [sum(max(map(SQUARE.group, one)) for one in parts if one) for parts in every if all(parts)]
+    assert len(sums) > 2
+    assert took == pytest.approx(min(sums), rel=1e-12)
