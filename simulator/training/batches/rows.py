@@ -1,5 +1,7 @@
 """Which microbatches each chain runs where they differ, and with which other chains it shares them."""
 
+from itertools import chain
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,24 +54,53 @@ def _sharing(job: Job, chains: Ints) -> Ints:
 
 
 def met(job: Job, chains: Ints, label: Ints) -> list[tuple[tuple[int, ...], ...]]:
-    """For each chain and microbatch the classes of the chains that share it, itself included; empty where they are all
-    of one. `label` (chains,) are the classes."""
-    batch, found = job.batch, list[tuple[tuple[int, ...], ...]]([()] * len(chains))
+    """For each chain and microbatch the classes of the chains that it begins the microbatch with: those that share it
+    and those that every layer is cut over, itself included; empty where they are all of one. `label` (chains,) are the
+    classes.
+    """
+    cut, batch = _cut_with(job, chains, label), job.batch
     if batch is None or max(batch.together) == 1:
-        return found
+        return [(classes,) * job.schedule.microbatches if classes else () for classes in cut]
+    found: list[tuple[tuple[int, ...], ...]] = [()] * len(chains)
     sizes = np.array(batch.together)[np.array(batch.rows)]
     for group in _sharing(job, chains):
-        classes = label[group]
-        for rank, chain in enumerate(group.tolist()):
-            found[chain] = tuple(_around(classes, rank, int(size)) for size in sizes[rank])
+        classes = [cut[one] or (int(label[one]),) for one in group.tolist()]
+        for rank, one in enumerate(group.tolist()):
+            found[one] = tuple(_around(classes, rank, int(size)) for size in sizes[rank])
     return found
 
 
-def _around(classes: Ints, rank: int, size: int) -> tuple[int, ...]:
+def _around(classes: list[tuple[int, ...]], rank: int, size: int) -> tuple[int, ...]:
     """The different classes in the group of a rank."""
     start = rank - rank % size
-    several = tuple(sorted(set(classes[start : start + size].tolist())))
+    several = tuple(sorted(set(chain.from_iterable(classes[start : start + size]))))
     return several if len(several) > 1 else ()
+
+
+def _cut_with(job: Job, chains: Ints, label: Ints) -> list[tuple[int, ...]]:
+    """For each chain the different classes of those that it meets in every layer; empty where there is one."""
+    if not label.any():
+        return [()] * len(chains)
+    number = np.empty(job.mesh.world, np.int64)
+    number[chains] = np.arange(len(chains))[:, None]
+    joined = _joined([number[groups] for groups in job.meeting().values()], len(chains))
+    pairs = np.unique(np.stack([joined, label]), axis=1)
+    groups, first, count = np.unique(pairs[0], return_index=True, return_counts=True)
+    several = zip(groups.tolist(), first.tolist(), count.tolist(), strict=True)
+    found = {group: tuple(pairs[1, start : start + n].tolist()) for group, start, n in several if n > 1}
+    return [found.get(group, ()) for group in joined.tolist()]
+
+
+def _joined(partitions: list[Ints], count: int) -> Ints:
+    """The least of those that each of `count` chains is joined with by groups of any partition, (groups, members)."""
+    least = np.arange(count)
+    while True:
+        before = least.copy()
+        for groups in partitions:
+            smallest = least[groups].min(axis=1)
+            np.minimum.at(least, groups, smallest[:, None])
+        if np.array_equal(before, least):
+            return least
 
 
 def apart(job: Job, chains: Ints, label: Ints) -> Ints | None:

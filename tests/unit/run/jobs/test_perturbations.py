@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator import units
 from simulator.errors import InputError
+from simulator.program.codes import MEETING
 from simulator.results import Result
 from simulator.run.dispatch import simulate
 from simulator.run.jobs.perturbations import Disturbance
@@ -16,7 +18,7 @@ from simulator.run.site import Site
 from simulator.specs import load_spec
 from simulator.specs.jobs import JobsScenario, Perturbation
 from simulator.specs.serving import ServingStack
-from tests import jobs
+from tests import jobs, together
 
 TRAINING = {
     "global_batch": 4,
@@ -132,6 +134,25 @@ def test_links_that_nobody_uses_change_nothing(links: tuple[str, ...]) -> None:
         usual, slowed = run(job), run(job, slowed=(slow(0.1, 0.0, None, *links),))
         assert slowed.jobs[0].slowdown == 1
         assert slowed.metrics == usual.metrics
+
+
+def test_ranks_that_every_layer_is_cut_over_begin_together_though_only_one_of_them_is_held_up() -> None:
+    asked = together.scenario(
+        together.trains(batch=32, sequence=512, steps=2, placement={"nodes": [0, 2]}, tp=2, zero=2),
+        perturbations=(Perturbation(kind="slow-links", links=("NIC up 0",), factor=0.0, start="8 ms", lasts="1 ms"),),
+    )
+    ran = together.run(asked)
+    trainer = ran.trainers["one"]
+    program, columns = trainer.lowered.program, trainer.lowered.program.columns
+    assert len(trainer.lowered.classes.members) == 2
+    begins = np.flatnonzero(columns.kind == MEETING)
+    for timeline in trainer.steps:
+        each = timeline.start[begins].reshape(2, -1)
+        assert len(each.T) == 2 * trainer.prepared.job.microbatches
+        np.testing.assert_array_equal(*each)
+    reductions = np.flatnonzero(program.on(np.arange(len(program.tape)), "data"))
+    held_up = [np.ptp(timeline.end[reductions].reshape(2, -1), axis=0).max() for timeline in trainer.steps]
+    assert max(held_up) >= units.to_ticks(0.0009)
 
 
 @pytest.mark.parametrize("start", [100.0, 1e7])
