@@ -11,6 +11,7 @@ from simulator.specs.hardware import Cluster, DeviceKind
 from simulator.specs.libraries.blocks import BlockProducts
 from simulator.specs.libraries.grouped import GroupedDecode
 from simulator.specs.libraries.products import LibraryProducts
+from simulator.specs.libraries.walks import LatentWalks
 from simulator.specs.model import Model
 from simulator.specs.model_routing import ModelRouting
 from simulator.specs.speculation import Speculation
@@ -311,8 +312,7 @@ class Pool(Spec):
     partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Nodes of the cluster that they lie on, by the name of their kind (`cluster.more_nodes`)."""
     cluster: Cluster | None = None
-    """Other machines than those of the scenario, which no network joins to these. Kinds of nodes that a network joins
-    are `more_nodes` of one cluster."""
+    """Other machines, which no network joins to the scenario's; kinds of nodes that one joins are `more_nodes`."""
 
 
 class LocalPrompts(Spec):
@@ -517,8 +517,7 @@ class ServingStack(Spec):
     graph_unit: Literal["sequences", "tokens"] = Field(default="sequences", exclude_if=lambda unit: unit == "sequences")
     """What `graph_steps` count: sequences, each of several rows to verify, or rows, those of prompts among them."""
     pads_peers: Literal["always", "graphs", "never"] = "never"
-    """When replicas that share experts, idle ones too, all pass as many rows as the largest of them: in every
-    iteration, in those that replay captured graphs, or never."""
+    """When replicas that share experts, idle ones too, pass as many rows as the largest; `graphs`: in replays."""
     kernel_launch: Figure[Seconds] = Figure[Seconds].model_construct(
         value=6e-6, status="estimate", source="a launch from C++ takes 3 to 10 us"
     )
@@ -537,6 +536,8 @@ class ServingStack(Spec):
     """Products with conversions to and from 16 bits by kernels of their own; None where none are."""
     block_products: BlockProducts | None = Field(default=None, exclude_if=lambda products: products is None)
     """Products of fp8 weights with a scale for each block, where they are not those of the device's tables."""
+    latent_walks: LatentWalks | None = Field(default=None, exclude_if=lambda walks: walks is None)
+    """Decodes over latents, where their kernel is not that of the device's tables."""
     sums: Literal["fp32", "fp16"] = "fp32"
     """Format in which sums of fp16 products are kept; in 16 bits consumer cards are twice as fast."""
     fused_elementwise: bool = True
@@ -555,8 +556,7 @@ class ServingStack(Spec):
     """Time that a request spends outside of the engine until its first token is back: connection, from process to
     process, and the way of the answer. The device does not wait for it; none where left out."""
     ahead_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
-    """Host time of an iteration beside the device, of an engine that schedules ahead: an iteration lasts at least as
-    long as the host works on one; none where left out."""
+    """Host time of an iteration beside the device, of an engine that schedules ahead, which lasts no less; or none."""
     stream_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
     """The same of each packet of an answer: one a sequence in `serving.stream_interval` iterations."""
     verify_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)

@@ -134,8 +134,10 @@ def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accel
     """The stack, or where weights are in fp8 with a scale for each block the one with that engine's kernels for it."""
     words = stated(precision) or of_name(model_name) or "bf16"
     blocks = bool(BLOCKS.search(model_name)) and known(words)[0] == "fp8"
+    if stack_of == "sglang-blocks" and blocks:
+        return "sglang-blocks-rocm" if _amd(accelerator) else stack_of
     if stack_of == "sglang-blocks":
-        return stack_of if blocks and not _amd(accelerator) else "sglang"
+        return "sglang"
     if stack_of not in ("vllm-v0", "vllm-v0-rocm") or not blocks:
         return stack_of
     return "vllm-v0-blocks-rocm" if _amd(accelerator) else "vllm-v0-blocks"

@@ -5,11 +5,11 @@ Equations and known errors: docs/models/serving-cost.md.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simulator.cost import Device
 from simulator.cost.attention import AttentionCurve, beyond, rate_at, walked
-from simulator.cost.decode import decode_lines
+from simulator.cost.decode import DecodeCurve, Parts, decode_lines
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.in_turns import score_seconds
 from simulator.serving.costs.operators import Shard
@@ -120,7 +120,8 @@ class Attention:
             shard.decode_flops * queries,
             narrow,
             latent or self.stack.groups(group, shard.head_dim),
-            self.device.latent if latent else self.device.decode,
+            self._latents if latent else self.device.decode,
+            shard.core.heads,
         )
         least, start, step = (round(time * self.scale) for time in (floor, base, slope))
         known = min(round(self.curve.launch * self.scale), start)
@@ -135,6 +136,15 @@ class Attention:
         launch, token = (round(time * self.scale) for time in self._index(queries))
         chosen = self._windowed(lines, sequences, core.chosen, 1.0)  # each query reads tokens of its own choice
         return tuple((end, queries * base + launch, queries * slope + token) for end, base, slope in chosen)
+
+    @property
+    def _latents(self) -> DecodeCurve:
+        """The kernel of decodes over latents: that of the device, or the engine's own."""
+        device, walks = self.device, self.stack.latent_walks
+        if walks is None:
+            return device.latent
+        flops = walks.rate.value * device.peak("bf16") / device.latent.cores
+        return replace(device.latent, parts=Parts(walks.parts.value, walks.heads, walks.start.value, flops))
 
     def _index(self, queries: int) -> tuple[float, float]:
         """(seconds, seconds a cached token) in which the indexer of a layer scores the tokens before some queries of a

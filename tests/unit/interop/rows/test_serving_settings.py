@@ -300,7 +300,8 @@ def test_scales_of_blocks_have_the_kernels_of_their_engine_and_device() -> None:
         ({"engine_version": "0.4.8"}, "sglang"),
         ({"engine_version": "0.4.1", "model": "Llama-3.1-70B"}, "sglang"),
         ({"engine_version": "0.4.1", "precision": {"weights": "bf16"}}, "sglang"),
-        ({"engine_version": "0.4.1", "accelerator": "AMD MI300X 192GB"}, "sglang"),
+        ({"engine_version": "0.4.1", "accelerator": "AMD MI300X 192GB"}, "sglang-blocks-rocm"),
+        ({"engine_version": "2025-03", "source": "dstack DeepSeek-R1 benchmark"}, "sglang-blocks"),
     ],
 )
 def test_sglang_multiplied_with_scales_of_blocks_in_triton_at_first(changes: dict[str, Any], stack: str) -> None:
