@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from simulator.collectives.choice import in_step
 from simulator.collectives.link_range import LinkRange
 from simulator.collectives.plan import Plan, plan
-from simulator.collectives.rate import rounded
+from simulator.collectives.rate import counted, rounded
 from simulator.collectives.routing import Routing
 from simulator.fabric import Fabric
 from simulator.specs.libraries.collectives import CollectiveProfile
@@ -106,7 +106,7 @@ def cost(plan: Plan) -> CollectiveCost:
             seconds = load.over(fabric.capacity, repeat)
             busy = demand.busiest(seconds, fabric.first_outer)
             part = repeat * rounded(choice.rate.moving(busy))
-            ticks[choice.rows] += repeat * choice.rate.step_ticks(demand, busy)
+            ticks[choice.rows] = counted(ticks[choice.rows] + repeat * choice.rate.step_ticks(demand, busy))
             moving[choice.rows] += part
             slowest = int(np.argmax(part))
             link = demand.slowest_link(slowest, seconds, choice.rate.per_byte, fabric.first_outer)

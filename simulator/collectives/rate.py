@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.demand import LinkDemand
 from simulator.collectives.phase import Phase
+from simulator.engine.tape import NEVER, clock_overflow
 from simulator.specs.libraries.collectives import CollectiveProfile, Protocol, Scope
 from simulator.specs.libraries.tuner import numbers
 from simulator.units import TICKS_PER_SECOND
@@ -67,7 +68,7 @@ class Rate:
     def step_ticks(self, demand: LinkDemand, busy: tuple[Floats, Floats]) -> Ints:
         """Ticks of one repetition of a phase; (groups,)."""
         moving = self.moving(busy)
-        return rounded(self.step_latency(demand, moving)) + rounded(moving)
+        return counted(rounded(self.step_latency(demand, moving)) + rounded(moving), demand.phase.repeat)
 
     def least_ticks(self, phases: Sequence[Phase]) -> int:
         """Ticks of the phases if bytes took no time and wires were no longer than known."""
@@ -81,7 +82,7 @@ class Rate:
         """Ticks of all phases one after the other, launch included; (groups,)."""
         ticks = rounded(self.launch)
         for demand, worst in zip(demands, busy, strict=True):
-            ticks = ticks + demand.phase.repeat * self.step_ticks(demand, worst)
+            ticks = counted(ticks + demand.phase.repeat * self.step_ticks(demand, worst))
         return ticks
 
 
@@ -134,6 +135,16 @@ def _hop(scope: Scope, size_bytes: float) -> float:
 
 
 def rounded(seconds: ArrayLike) -> Ints:
-    """Ticks of many durations, rounded as `units.to_ticks` does."""
-    ticks: Ints = np.rint(np.asarray(seconds) * TICKS_PER_SECOND).astype(np.int64)
+    """Ticks of many durations, rounded as `units.to_ticks` does; InputError where the clock does not count as many."""
+    found = np.rint(np.asarray(seconds) * TICKS_PER_SECOND)
+    if not np.all(found < NEVER):
+        raise clock_overflow()
+    ticks: Ints = found.astype(np.int64)
+    return ticks
+
+
+def counted(ticks: Ints, repeat: int = 1) -> Ints:
+    """The ticks; InputError where the clock does not count `repeat` times as many."""
+    if int(np.max(ticks, initial=0)) * repeat >= NEVER:
+        raise clock_overflow()
     return ticks

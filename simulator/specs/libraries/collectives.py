@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from simulator.specs.base import Bytes, Figure, PositiveFraction, Seconds, SomeBytes, Spec
 from simulator.specs.libraries.tuner import Release, Tuner
 
-Share = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1e6)]
 
 Operation = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "shift", "dispatch", "combine"
@@ -50,7 +50,7 @@ class Scope(Spec):
     crowded: Figure[PositiveFraction] | None = Field(default=None, exclude_if=lambda share: share is None)
     """Share of the efficiency that is left to a shift where a group is so large that the library gives a peer one
     channel for two (`rate.CROWDED`); None: all of it."""
-    stored: Share = Field(default=1.0, le=1.0, exclude_if=lambda stored: stored == 1.0)
+    stored: float = Field(default=1.0, ge=0, le=1.0, exclude_if=lambda stored: stored == 1.0)
     """Share of a piece that a device holds before it passes it on in a ring; hops hide behind the rest of its bytes. 0
     where lines carry flags, 0.5 where pieces go in two slices; read of the widest fabric that a ring crosses."""
 

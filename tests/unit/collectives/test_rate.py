@@ -149,3 +149,10 @@ def test_a_pipeline_holds_a_part_of_each_member() -> None:
 def test_shares_and_pieces_are_checked(key: str, value: Any) -> None:
     with pytest.raises((InputError, ValueError)):
         Protocol.model_validate({"scale_up": FAR, "scale_out": FAR | {key: value}})
+
+
+@pytest.mark.parametrize("more", [{"latency": figure("1000000 s")}, {"efficiency": figure(1e-18)}])
+def test_more_time_than_the_clock_counts_is_told(more: dict[str, Any]) -> None:
+    """All hops of a ring together, or the bytes of a step alone."""
+    with pytest.raises(InputError, match="more than the clock counts"):
+        seconds(1e6, "ring", library(**more))
