@@ -78,8 +78,9 @@ def _within(scenario: Scenario, job: Job, name: str, capacity: float) -> Job:
 
 
 def _pipeline(job: Job, costs: Costs, room: float) -> Pipeline:
-    """What makers see of a job."""
-    return Pipeline(job.pp, job.vpp, job.microbatches, costs=costs, limit=room, near=NEAR, split=not job.per_pass)
+    """What makers see of a job: backward passes are whole where what goes on beside them is simulated of whole ones."""
+    split = not (job.per_pass or job.offload is not None or job.optimizer.in_backward)
+    return Pipeline(job.pp, job.vpp, job.microbatches, costs=costs, limit=room, near=NEAR, split=split)
 
 
 def _shortest(scenario: Scenario, found: Job, capacity: float) -> Job:
@@ -97,7 +98,7 @@ def _shortest(scenario: Scenario, found: Job, capacity: float) -> Job:
         for lasts, job in sorted(orders, key=lambda one: one[0]):
             if lasts > limit or (need := peak_memory(job)) > capacity:
                 continue
-            tried.append((step_ticks(job, device, network), need, job))
+            tried.append((step_ticks(job, device, network, scenario.cluster.node.devices), need, job))
             limit = min(limit, tried[-1][0])  # no step is shorter than its passes
     near = [one for one in tried if one[0] <= limit * (1 + NEAR)]
     return min(near, key=lambda one: (one[1], one[0]))[2] if near else found

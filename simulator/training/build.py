@@ -280,7 +280,8 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     check_passes(parallel, microbatches * (training.slices or 1))
     usual = zeroth_order.SCHEDULE if training.zeroth_order else INTERLEAVED if parallel.vpp > 1 else "1f1b"
     name = own_name(training.schedule or usual)
-    split = not sharded_per_pass(zero, stack)
+    per_pass = sharded_per_pass(zero, stack)
+    split = not per_pass and training.offload is None
     sizes = Pipeline(parallel.pp, parallel.vpp, microbatches, split=split, slices=training.slices)
     schedule = named_schedule(name, sizes)
     if name == INTERLEAVED and training.overlap_experts and _exchanges(training):
@@ -290,7 +291,7 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     check_copies(schedule, zero)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)
-    if not split:
+    if per_pass:
         check_split(schedule)
         check_blocking(training)
     return schedule, chunks

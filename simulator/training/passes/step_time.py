@@ -12,14 +12,16 @@ from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.passes.program import build_program
+from simulator.training.tiers.nodes import nodes_of
 
 FOLDED_ABOVE = 64
 """Chains above which all are taken as the slowest."""
 
 
-def step_ticks(job: Job, device: Device, network: Network) -> int:
-    """Ticks of a step."""
+def step_ticks(job: Job, device: Device, network: Network, beside: int) -> int:
+    """Ticks of a step of a job with `beside` devices a node."""
     fold = "exact" if len(network.chains) <= FOLDED_ABOVE else "tiers"
     classes = StepCosts(job, device, network).classes(fold)
-    tape = build_program(job, classes.costs, classes.rendezvous).tape
-    return (execute(tape, max_min) if job.shares else unshared(tape)).makespan
+    nodes = None if job.offload is None else nodes_of(classes.members, classes.ranks, beside)
+    tape = build_program(job, classes.costs, classes.rendezvous, nodes=nodes).tape
+    return (execute(tape, max_min) if job.shares or job.offload is not None else unshared(tape)).makespan

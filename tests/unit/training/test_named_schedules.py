@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,6 +161,18 @@ def test_no_name_that_fits_is_shorter_than_auto(ranks: tuple[int, int], microbat
 def test_auto_leaves_backward_passes_whole_where_they_may_not_be_cut() -> None:
     job = arranged_job(jobs.scenario(batch=16, pp=4, zero=3, training={"schedule": "auto"}))
     assert not len(job.schedule.only([Kind.I, Kind.W]))
+
+
+@pytest.mark.parametrize(("pp", "offload"), [(1, "parameters"), (2, "parameters"), (2, "activations")])
+def test_auto_leaves_backward_passes_whole_beside_what_travels_to_the_host(pp: int, offload: str) -> None:
+    moved: dict[str, Any] = {"offload": {offload: {"to": "host"}}}
+    named = {
+        name: jobs.scenario(devices=2, batch=32, pp=pp, training=moved | {"schedule": name})
+        for name in ("auto", "1f1b")
+    }
+    assert not len(arranged_job(named["auto"]).schedule.only([Kind.I, Kind.W]))
+    took = {name: simulate(scenario).metrics["step_time_s"] for name, scenario in named.items()}
+    assert took["auto"] <= 1.001 * took["1f1b"]
 
 
 def test_what_does_not_fit_under_auto_fits_under_nothing() -> None:
