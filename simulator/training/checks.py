@@ -334,11 +334,13 @@ def without_recipe(training: Training, precision: str, recipe: Recipe | None) ->
     """That parameters are to be kept in a format of products which has none for them, or attention is to have one."""
     if recipe is None and training.quantized_attention:
         return [f"no effect: quantized_attention: precision {precision} is not narrower here"]
-    if not training.quantized_parameters or (recipe is not None and recipe.primary):
+    base = training.lora.base_format if training.lora else None
+    if not training.quantized_parameters or (recipe is not None and recipe.primary and not base):
         return []
     why = (
         f"precision {precision} is not narrower here" if recipe is None else f"{precision} keeps parameters in 16 bits"
     )
+    why = f"frozen weights are kept in {base}" if base else why
     return [f"no effect: quantized_parameters: {why}"]
 
 

@@ -127,6 +127,15 @@ def test_a_4_bit_base_is_dequantised_at_every_use() -> None:
     assert plain - memory.static_memory(found, 0)["parameters"] == pytest.approx(8 * size * (2 - 0.5166), rel=1e-3)
 
 
+def test_a_4_bit_base_is_kept_in_4_bits_whatever_products_are_in() -> None:
+    plain, found = (
+        job({"rank": 8, "base_format": "nf4"}, precision=precision, quantized_parameters=keeps)
+        for precision, keeps in (("bf16", None), ("fp8", True))
+    )
+    assert not found.quantized_parameters
+    assert memory.static_memory(found, 0)["parameters"] == memory.static_memory(plain, 0)["parameters"] > 0
+
+
 def test_a_step_of_adapters_takes_about_two_thirds() -> None:
     software = jobs.stack("megatron-core")
     large = jobs.model(hidden=4096, heads=32, layers=4)
