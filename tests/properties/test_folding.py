@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
+from simulator.specs import load_spec
+from simulator.specs.model import Model
 from tests import jobs
 from tests.effort import simulations
 
@@ -55,6 +57,29 @@ def test_folded_equals_unfolded(
     for result in (folded, whole):
         for part in result.breakdown:
             assert sum(part.values()) == pytest.approx(result.metrics["step_time_s"], rel=1e-9)
+
+
+def test_waits_are_of_the_same_kinds_where_ranks_that_a_layer_is_cut_over_begin_together() -> None:
+    """Each chain alone meets those of its tensor group before every pass, as they are classes of their own there."""
+    scenario = jobs.scenario(
+        nodes=4,
+        devices=8,
+        on="l40s-cluster",
+        shape=load_spec(Model, "llama-3-8b").model_copy(update={"layers": 8}),
+        sequence=512,
+        batch=8,
+        micro=2,
+        tp=4,
+        pp=2,
+        vpp=2,
+        zero=1,
+        software=jobs.stack("deepspeed"),
+        training={"schedule": "zb-v"},
+    )
+    folded, whole = simulate(scenario, fold="exact"), simulate(scenario, fold="none")
+    assert len(folded.classes) < len(whole.classes)
+    for key, value in by_rank(whole).items():
+        assert by_rank(folded)[key] == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
 def test_tiers_name_their_bound() -> None:

@@ -85,9 +85,19 @@ def pipeline(chain: Chain) -> Placed:
     )
     pieces = [_pieces(chain, placed, rows) for rows in _alike(placed)]
     chain.turns = [_turns(placed, rank, [p for r, p in pieces if r == rank]) for rank in range(job.pp)]
-    for row, number in met.items():  # data is there before the group goes on
-        placed.entry[row] = number
+    _enter(chain, placed, met)
     return placed
+
+
+def _enter(chain: Chain, placed: Placed, met: dict[int, int]) -> None:
+    """What passes wait for is there before those that begin together go on: their first operation is the meeting."""
+    rows, meeting = np.array(list(met), np.int64), np.array(list(met.values()), np.int64)
+    order = np.argsort(placed.entry[rows], kind="stable")
+    first, meeting = placed.entry[rows][order], meeting[order]
+    for turns in chain.turns if met else ():
+        at = np.flatnonzero(np.isin(turns.entry, first))
+        turns.entry[at] = meeting[np.searchsorted(first, turns.entry[at])]
+    placed.entry[rows[order]] = meeting
 
 
 def _meet(chain: Chain, placed: Placed) -> dict[int, int]:
