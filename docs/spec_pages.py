@@ -67,6 +67,7 @@ from simulator.specs.libraries.collectives import (
 from simulator.specs.libraries.grouped import GroupedDecode
 from simulator.specs.libraries.products import LibraryProducts
 from simulator.specs.libraries.tuner import Tuner, TunerLinks, TunerOption
+from simulator.specs.libraries.walks import LatentWalks
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, Evaluation, LongRun, Recovery, Samples
 from simulator.specs.long_runs.storage import Storage
@@ -252,6 +253,7 @@ def software_specs() -> str:
         GroupedDecode,
         LibraryProducts,
         BlockProducts,
+        LatentWalks,
         *KERNELS,
         CollectiveProfile,
         AlgorithmRule,

@@ -232,14 +232,14 @@ class Node(Spec):
                 f"{devices:,} devices joined as `{kind}` are not modelled: up to {MOST_JOINED[kind]} are; "
                 "`switch` joins any number"
             )
-        if kind == "links" and (apart := _apart(devices, scale_up.links)):
+        if kind == "links" and (apart := apart_of(devices, scale_up.links)):
             raise ValueError(
                 f"links join devices 0 to {devices - 1} with each other and no others: see device {apart[0]}"
             )
         return scale_up
 
 
-def _apart(devices: int, links: tuple[Link, ...]) -> list[int]:
+def apart_of(devices: int, links: tuple[Link, ...]) -> list[int]:
     """Devices that links do not join with device 0, and devices of links that a node does not have."""
     pairs, there = [set(link.between) for link in links], set(range(devices))
     joined, known = {0}, 0

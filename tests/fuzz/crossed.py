@@ -67,9 +67,9 @@ def _told(document: Mapping[str, Any]) -> str | None:
     if predicted is None or not isfinite(predicted) or predicted <= 0:
         return f"predicts {predicted}"
     figures = one.get("parts") or [one]  # of several figures each has its own; those of the row are means
-    known = [(each["predicted"], each["interval"]) for each in figures if each.get("interval")]
-    inside = all(low <= expected <= high for expected, (low, high) in known)
-    return None if inside else f"a prediction is outside of its interval: {known}"
+    known = [each["interval"] for each in figures if each.get("interval")]  # also beside what is biased
+    sound = all(0 < low <= high and isfinite(high) for low, high in known)
+    return None if sound else f"an interval is none: {known}"
 
 
 @cache

@@ -6,8 +6,9 @@ One number a statement, as its authors make it; nothing here is fitted.
 import re
 from typing import Any, NamedTuple
 
+from simulator.interop.rows.jsonl import Refused
 from simulator.specs import load_spec
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, Node, apart_of
 
 NODES = (("4 inter-GPU connects", "bloom-jean-zay"),)
 """Clusters for rows whose `intra_node` says that they are not as usual, by words of it."""
@@ -89,3 +90,14 @@ def joined(cluster: Cluster, assumed: list[str]) -> Cluster:
     assumed.append("nodes joined by one switch of data-centre Ethernet")
     node = cluster.node.model_copy(update={"nics": cluster.node.nics or usual.node.nics})
     return cluster.model_copy(update={"network": usual.network, "node": node})
+
+
+def with_devices(node: Node, devices: int) -> dict[str, Any]:
+    """What a node with the first of its devices has instead; Refused where no listed link joins these."""
+    changes: dict[str, Any] = {"devices": devices}
+    if node.scale_up.kind != "links" or devices == node.devices:
+        return changes
+    links = tuple(link for link in node.scale_up.links if max(link.between) < devices)
+    if apart_of(devices, links):
+        raise Refused(f"{devices} of {node.devices} devices of a node, which its links do not join")
+    return changes | {"scale_up": node.scale_up.model_copy(update={"links": links})}

@@ -286,7 +286,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if cluster.network.kind == "none" and row.devices > per_node:
         cluster = _joined(cluster, row, assumed)
         node = cluster.node
-    changes: dict[str, Any] = {"devices": per_node}
+    changes = machines.with_devices(node, per_node)
     if node.nics is not None and row.devices > per_node:
         changes["nics"] = _nics(row, cluster, per_node, assumed)
     return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulator.interop.rows import schedules
+from simulator.interop.rows import machines, schedules
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.stated.sharding import optimizer, sharding
@@ -839,3 +839,20 @@ def test_latent_attention_has_the_sizes_of_the_model_of_its_name() -> None:
     sizes = {"q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128}
     assert stated == {"attention": "mla", "v_head_dim": 128, **sizes}
     assert names.shape_of_attention("MLA (kv_lora_rank 512)") == {"attention": "mla", "kv_lora_rank": 512}
+
+
+def test_devices_of_a_node_with_listed_links_are_the_first_ones_where_links_join_them() -> None:
+    row = {"device": "MI250X-GCD", "intra_node": None, "devices_per_node": 8, "inter_node_gbps_per_device": None}
+    four = mapped(**row, devices=4, pp=1).scenario.cluster.node
+    assert four.devices == 4 and four.scale_up.kind == "links"
+    assert {device for link in four.scale_up.links for device in link.between} == {0, 1, 2, 3}
+    whole = mapped(**row, devices=8, pp=1).scenario.cluster.node
+    assert len(whole.scale_up.links) > len(four.scale_up.links)
+
+
+def test_devices_that_no_listed_link_joins_are_refused() -> None:
+    node = load_spec(Cluster, "frontier").node
+    links = tuple(link for link in node.scale_up.links if set(link.between) != {0, 1})
+    apart = node.model_copy(update={"scale_up": node.scale_up.model_copy(update={"links": links})})
+    with pytest.raises(Refused, match="2 of 8 devices of a node, which its links do not join"):
+        machines.with_devices(apart, 2)
