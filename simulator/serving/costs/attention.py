@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from simulator.cost import Device
 from simulator.cost.attention import AttentionCurve, beyond, rate_at, walked
 from simulator.cost.decode import DecodeCurve, Parts, decode_lines
+from simulator.cost.device import sixteen_bit
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.in_turns import score_seconds
 from simulator.serving.costs.operators import Shard
@@ -143,7 +144,7 @@ class Attention:
         device, walks = self.device, self.stack.latent_walks
         if walks is None:
             return device.latent
-        flops = walks.rate.value * device.peak("bf16") / device.latent.cores
+        flops = walks.rate.value * sixteen_bit(device.peaks) / device.latent.cores
         return replace(device.latent, parts=Parts(walks.parts.value, walks.heads, walks.start.value, flops))
 
     def _index(self, queries: int) -> tuple[float, float]:
