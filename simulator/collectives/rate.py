@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.demand import LinkDemand
 from simulator.collectives.phase import Phase
-from simulator.engine.tape import NEVER, clock_overflow
+from simulator.engine.tape import NEVER
+from simulator.errors import InputError
 from simulator.specs.libraries.collectives import CollectiveProfile, Protocol, Scope
 from simulator.specs.libraries.tuner import numbers
 from simulator.units import TICKS_PER_SECOND
@@ -26,6 +27,13 @@ they times the ranks exceed four times its 16 channels (NVIDIA/nccl src/graph/pa
 Hugging Face, smol training playbook). Later releases give as many channels as the card's rate asks for."""
 UNCROWDED = (2, 29)
 """The first release whose channels do not depend on the number of ranks."""
+
+
+TOO_LONG = f"a collective lasts longer than {NEVER // (86_400 * TICKS_PER_SECOND)} days, more than the clock counts"
+
+
+class TooLong(InputError, OverflowError):
+    """A collective lasts longer than the clock counts; a run says instead which key of its scenario is the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +143,16 @@ def _hop(scope: Scope, size_bytes: float) -> float:
 
 
 def rounded(seconds: ArrayLike) -> Ints:
-    """Ticks of many durations, rounded as `units.to_ticks` does; InputError where the clock does not count as many."""
+    """Ticks of many durations, rounded as `units.to_ticks` does; TooLong where the clock does not count as many."""
     found = np.rint(np.asarray(seconds) * TICKS_PER_SECOND)
     if not np.all(found < NEVER):
-        raise clock_overflow()
+        raise TooLong(TOO_LONG)
     ticks: Ints = found.astype(np.int64)
     return ticks
 
 
 def counted(ticks: Ints, repeat: int = 1) -> Ints:
-    """The ticks; InputError where the clock does not count `repeat` times as many."""
+    """The ticks; TooLong where the clock does not count `repeat` times as many."""
     if int(np.max(ticks, initial=0)) * repeat >= NEVER:
-        raise clock_overflow()
+        raise TooLong(TOO_LONG)
     return ticks
