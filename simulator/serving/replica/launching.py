@@ -50,6 +50,11 @@ class HostThread:
             deque(maxlen=max(self.ahead, -(-self.places // max(min(self.kernels), 1)) + 1)) for _ in self.kernels
         ]
 
+    @property
+    def roomy(self) -> bool:
+        """Whether the queue of every stage holds all launches of a piece."""
+        return max(self.kernels) <= self.places
+
     def begin(self, now: int) -> int:
         """When the thread comes to a piece that is there now."""
         return max(self.free, now)

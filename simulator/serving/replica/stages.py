@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Stages:
     """One stage, or several that batches pass one after the other."""
 
-    __slots__ = ("costs", "free", "gate", "host", "ledger", "streams", "turns", "wires")
+    __slots__ = ("costs", "free", "gate", "host", "ledger", "roomy", "streams", "turns", "wires")
 
     def __init__(self, costs: "tuple[StageCost, ...]", ledger: Ledger, in_flight: int) -> None:
         """All free; `in_flight` batches run at once."""
@@ -31,6 +31,8 @@ class Stages:
         """When each stage is free."""
         self.host = host_thread(costs) if self.streams else None
         """What launches kernels on all stages; None where it is always ahead of them."""
+        self.roomy = self.host is not None and self.host.roomy
+        """Whether it is ahead of a piece that nothing is before or behind."""
         self.wires: StageWires | None = None
         """Links that batches share with others as they pass; None where no other user of them could get in the way."""
 
@@ -121,16 +123,19 @@ class Stages:
         record.drafted += ticks
         return ticks
 
-    def pass_through(self, ticks: list[int], tokens: int, now: int) -> int:
-        """Ticks from now until an iteration of so many rows has passed all stages, each after the batches before it."""
-        ready = now
-        host = 0 if self.host is None else self.host.begin(now)
+    def pass_through(self, ticks: list[int], tokens: int, now: int, followed: bool = True) -> int:
+        """Ticks from now until an iteration of so many rows has passed all stages, each after the batches before it;
+        `followed` says whether another may begin before that."""
+        ready, thread = now, self.host
+        if self.roomy and not followed and max(self.free) <= now:
+            thread = None  # all is launched before it can begin, and over before the next is launched
+        host = 0 if thread is None else thread.begin(now)
         for stage, each in enumerate(ticks):
             ready = max(ready, self.free[stage])
-            if self.host is None:
+            if thread is None:
                 end = ready + each
             else:
-                host, end = self.host.stage(stage, host, ready, each)
+                host, end = thread.stage(stage, host, ready, each)
             self.free[stage] = end
             ready = end + self.costs[stage].send(tokens)
         self.gate = self.free[0]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.serving.replica.launching import HostThread
+from simulator.serving.replica.stages import Stages
 
 
 def through(kernels: Sequence[int], places: int, pieces: int, ticks: int = 100, ahead: int = 4) -> int:
@@ -54,3 +55,34 @@ def test_between_one_after_the_other_and_without_a_pause(kernels: list[int], pla
     stages = len(kernels)
     assert 100 * (pieces + stages - 1) <= found <= 100 * pieces * stages
     assert through(kernels, 10_000, pieces, ahead=100) <= found
+
+
+class Sends:
+    """A stage that sends for five ticks, whatever it sends."""
+
+    def send(self, tokens: int) -> int:
+        return 5
+
+
+PIECES = st.lists(
+    st.tuples(st.booleans(), st.lists(st.integers(1, 900), min_size=4, max_size=4)), min_size=1, max_size=9
+)
+
+
+@given(kernels=st.lists(st.integers(1, 300), min_size=4, max_size=4), places=st.integers(1, 400), pieces=PIECES)
+def test_what_nothing_is_before_or_behind_passes_as_if_its_launches_were_counted(
+    kernels: list[int], places: int, pieces: list[tuple[bool, list[int]]]
+) -> None:
+    """Pieces of prompts follow each other as soon as the first stage is free, iterations with decodes are awaited."""
+    ends = []
+    for counted in (True, False):
+        stages, now, found = Stages.__new__(Stages), 0, []
+        stages.costs, stages.free, stages.gate = (Sends(),) * 4, [0] * 4, 0  # type: ignore[assignment]
+        stages.host = HostThread(kernels, places, 2)
+        stages.roomy = stages.host.roomy and not counted
+        for followed, ticks in pieces:
+            span = stages.pass_through(ticks, 1, now, followed)
+            found.append(now + span)
+            now = stages.gate if followed else now + span
+        ends.append(found)
+    assert ends[0] == ends[1]
