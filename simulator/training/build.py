@@ -258,7 +258,7 @@ def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
     precision = str(resolver.take("precision", training.precision, stack.precision))
     recipe = recipe_of(precision, accelerator)
     quantized = _switch(training.quantized_parameters, stack.quantized_parameters or training.lora is not None)
-    quantized = quantized and not (training.lora is not None and training.lora.base_format)  # kept in that
+    quantized = quantized and (training.lora is None or training.lora.base_format is None)
     return {
         "precision": precision,
         "recipe": recipe,

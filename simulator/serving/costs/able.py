@@ -6,9 +6,14 @@ from simulator.errors import InputError, Problem
 from simulator.model.cut import Cut
 from simulator.model.layers import attention_of
 from simulator.model.tensors import core
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, DeviceKind
 from simulator.specs.model import Model
-from simulator.specs.serving import ExpertTraffic, Layout
+from simulator.specs.serving import ExpertTraffic, Layout, ServingStack
+
+
+def with_kernels_of(stack: ServingStack, kind: DeviceKind) -> ServingStack:
+    """The stack as it runs on a kind of device: kernels in Triton for latents are those of GPUs alone."""
+    return stack if kind == "gpu" or stack.latent_walks is None else stack.model_copy(update={"latent_walks": None})
 
 
 def check_layout(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int, traffic: ExpertTraffic) -> None:

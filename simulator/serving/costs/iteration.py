@@ -16,7 +16,7 @@ from simulator.axes import PP
 from simulator.cost import compile_device
 from simulator.fabric import Fabric, build
 from simulator.program.content import Call, Comm, merged
-from simulator.serving.costs.able import check_layout, context_cut
+from simulator.serving.costs.able import check_layout, context_cut, with_kernels_of
 from simulator.serving.costs.attention import Segments, summed
 from simulator.serving.costs.beside.adapters import Beside, adapters_of, blocks_of_adapters, with_slots
 from simulator.serving.costs.beside.drafting import Drafting, assumed, drafted, drafting
@@ -397,7 +397,7 @@ def compile_costs(
     shard = replace(shard, dcp=context_cut(model, layout, tp), queries_apart=layout.dcp_exchange == "gather")
     layers = depths(model, split_layers(model.layers, stages, stack.split == "layer"))
     each = 1 if speculation is None else speculation.most_rows
-    stack = graphed(stack, each)
+    stack = graphed(with_kernels_of(stack, own.node.accelerator.kind), each)
     runs, sizes = library(stack, cluster, exchange), graph_sizes(stack, each, max_sequences)
     pieces = Pieces(shard, device, stack, runs, place.group(0, tp), in_step=in_step, graphs=sizes)
     most, more = max_sequences * each, (overlap, speculation, stream_interval)

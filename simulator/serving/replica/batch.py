@@ -287,7 +287,7 @@ class Batch:
                 self._expect_end(now + sum(ticks))
                 stages.wires.begin(self, ticks, streams)
                 return
-            span = stages.pass_through(ticks, self.rows()[0], now, streams or not stages.streams)
+            span = stages.pass_through(ticks, self.rows()[0], now, streams)
             span = stretch.first = stages.gate - now if streams else span
         else:
             computing = span = self._lasts_one(n, extra)

@@ -123,7 +123,7 @@ class Stages:
         record.drafted += ticks
         return ticks
 
-    def pass_through(self, ticks: list[int], tokens: int, now: int, followed: bool = True) -> int:
+    def pass_through(self, ticks: list[int], tokens: int, now: int, followed: bool) -> int:
         """Ticks from now until an iteration of so many rows has passed all stages, each after the batches before it;
         `followed` says whether another may begin before that."""
         ready, thread = now, self.host

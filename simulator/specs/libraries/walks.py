@@ -9,7 +9,7 @@ from simulator.specs.base import Count, Figure, PositiveFraction, Seconds, Spec
 
 class LatentWalks(Spec):
     """Decodes over latents whose walks are cut into as many parts whatever the batch, as the first kernels in Triton
-    do: a part of a sequence and of some of its query heads is a block of one multiprocessor."""
+    do, on GPUs alone: a part of a sequence and of some of its query heads is a block of one multiprocessor."""
 
     parts: Figure[Annotated[int, Field(ge=1, le=1024)]]
     """Parts that the walk over the tokens of each sequence is cut into."""

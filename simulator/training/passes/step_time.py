@@ -1,7 +1,7 @@
 """How long one step of a job takes, to hold orders of its passes against each other.
 
 The step is priced, folded and built as every step is, with all that runs beside passes and shares the device with it.
-Left out: links that operations of different kinds share, noise, and drives and hosts that devices share.
+Left out: links that operations of different kinds share, and noise.
 """
 
 from simulator.cost import Device

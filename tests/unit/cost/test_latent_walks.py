@@ -6,6 +6,7 @@ import pytest
 
 from simulator.cost import compile_device
 from simulator.cost.decode import DecodeCurve, Parts, decode_seconds
+from simulator.serving.costs.able import with_kernels_of
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.libraries.walks import LatentWalks
@@ -59,10 +60,14 @@ def test_heads_beyond_those_of_a_block_are_more_blocks_and_fewer_fill_one() -> N
 
 
 def test_reading_is_no_faster_than_the_memory() -> None:
-    fast = curve(1024, launch=0.0)
-    assert fast.parts is not None
-    fast = replace(fast, parts=Parts(1024, 16, 0.0, 1e15))
+    fast = replace(curve(1024, launch=0.0), parts=Parts(1024, 16, 0.0, 1e15))
     assert lasts(64, 32_000, 16, fast) >= 64 * 32_000 * 2.0 * WIDTH / fast.peak
+
+
+def test_devices_that_are_no_gpus_have_kernels_of_their_own() -> None:
+    stack = load_spec(ServingStack, "vllm-v0")
+    assert with_kernels_of(stack, "gpu").latent_walks is not None
+    assert with_kernels_of(stack, "npu").latent_walks is None
 
 
 def test_engines_cut_as_their_sources_say() -> None:
