@@ -350,11 +350,9 @@ class Training(Spec):
     sharding: Sharding | None = Field(default=None, exclude_if=lambda sharding: sharding is None)
     """Under ZeRO-3, gathers and reductions in fewer bits or over fewer ranks (ZeRO++); plain ones where left out."""
     local_steps: LocalSteps | None = Field(default=None, exclude_if=lambda local: local is None)
-    """Workers that take steps of their own and meet after some of them (DiLoCo, CO2); all meet in every step where
-    left out."""
+    """Workers that take steps of their own and meet after some of them (DiLoCo, CO2), in place of every step."""
     zeroth_order: ZerothOrder | None = Field(default=None, exclude_if=lambda asked: asked is None)
-    """Forward passes alone, with parameters that are moved a little (MeZO); backward passes and an optimizer where left
-    out."""
+    """Forward passes alone, with parameters that are moved a little (MeZO), in place of backward passes."""
     fragmentation: Fraction = Field(default=0.0, exclude_if=lambda share: share == 0.0)
     """Memory of activations and working buffers that the allocator cannot hand out, as a share of what they take; none
     where left out."""
@@ -365,6 +363,9 @@ class Training(Spec):
     """Whether parameters are kept and gathered in the format of the products, without a copy in 16 bits (Megatron's
     `fp8-param-gather`); where left out the stack's default, and so for matrices that `lora` freezes. Without effect
     under `mxfp8`, `nvfp4` and `int8`."""
+    turned_weights: bool | None = Field(default=None, exclude_if=lambda turned: turned is None)
+    """Whether weights of one scale are kept in one order and turned in every backward pass (Megatron-Core's
+    `disable_parameter_transpose_cache`); where left out as AMD's builds do. No effect where either order is read."""
     quantized_attention: bool = Field(default=False, exclude_if=lambda quantized: not quantized)
     """With a `precision` below 16 bits, whether fused attention multiplies in 8 (Transformer Engine's `fp8_dpa`)."""
     lora: Lora | None = None
@@ -559,9 +560,9 @@ class Stack(Spec):
     overlap_pipeline: bool = False
     """Pipeline sends beside computation."""
     gathers_each: bool = Field(default=False, exclude_if=lambda each: not each)
-    """Whether, with sequence parallelism, every column-cut matrix of attention and of a dense MLP gathers its own
-    input and keeps it, as a plan of DTensors does that names each matrix by itself; else one gather serves those that
-    read the same rows, and the backward pass gathers them again (Megatron). Memory counts one copy of them."""
+    """Whether, with sequence parallelism, every column-cut matrix of attention and of a dense MLP gathers its own input
+    and keeps it, as plans of DTensors do that name each matrix; else one gather serves those that read the same rows,
+    and the backward pass gathers them again (Megatron). Memory counts one copy of them."""
     rank_order: bool = Field(default=False, exclude_if=lambda order: not order)
     """Whether what tensor-parallel ranks gather, and what they scatter, is copied out of or into the order of the
     ranks, as PyTorch's functional collectives do: they work on the first dimension, and sequences are the second."""
@@ -587,14 +588,13 @@ class Stack(Spec):
     """Host time of each product after the first that one call launches, those of a device's experts; None: as long as
     a call."""
     module_overhead: Figure[Seconds] | None = None
-    """Host time around a pass of a module that gathers its own parameters under ZeRO-3, before it and after: finding
-    them, sending for the next, giving them back."""
+    """Host time around a pass of a module that gathers its own parameters under ZeRO-3, before it and after."""
     compute_efficiency: Figure[PositiveFraction]
     """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
     attention_efficiency: Figure[PositiveFraction] | None = None
     """The same of its attention alone, where that is known; `compute_efficiency` where left out."""
     memory_overhead: dict[DeviceKind, Figure[Bytes]]
-    """For each kind of device that the stack has kernels for, memory of the context, the communication library and
-    workspaces; on another kind its times are an extrapolation, and nothing is known of this memory."""
+    """For each kind of device that the stack has kernels for, memory of context, communication library and workspaces;
+    on another kind its times are an extrapolation, and nothing is known of this memory."""
     notes: str = ""
     """What a reader should know."""

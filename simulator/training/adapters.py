@@ -46,6 +46,11 @@ def frozen(ops: Iterable[Op]) -> Iterator[Op]:
     return (replace(op, frozen=True) for op in ops)
 
 
+def reads_attention(lora: Lora) -> bool:
+    """Whether an adapter keeps what attention wrote as it is, which attention's own backward pass reads too."""
+    return "attention out" in lora.targets and not lora.dropout
+
+
 def _check(ops: Sequence[Op], lora: Lora) -> None:
     products = [op.name for op in ops if isinstance(op.does, Linear)]
     for target in lora.targets:
@@ -64,10 +69,11 @@ def _beside(name: str, base: Linear, rank: int) -> Iterator[Op]:
 
 
 def _thinned(name: str, base: Linear) -> Op:
-    """Dropout of the rows that an adapter reads; the thinned rows are kept beside those of the base."""
+    """Dropout of the rows that an adapter reads: the thinned rows are kept by the product that reads them, which a
+    frozen base does not do with its own."""
     width = float(base.inputs)
     back = ((f"adapter of {name}, dropout", Traffic(width, width, masks_read=width)),)
-    does = Elementwise(DROPOUT, Traffic(width, width, masks_written=width), back, kept=width)
+    does = Elementwise(DROPOUT, Traffic(width, width, masks_written=width), back)
     return Op(f"adapter of {name}, dropout", does)
 
 

@@ -46,6 +46,7 @@ from simulator.training.checks import (
     without_effect,
     without_experts,
     without_pipeline,
+    turned_for_nothing,
     without_recipe,
 )
 from simulator.training.experts.routing import exchange
@@ -207,6 +208,7 @@ def _warnings(scenario: Scenario, mesh: Mesh, zero: int, formats: dict[str, Any]
         *without_experts(training, model),
         *without_pipeline(training, mesh, stack, model),
         *without_recipe(training, formats["precision"], formats["recipe"]),
+        *turned_for_nothing(training, formats["recipe"], formats["any_order"]),
         *besides.without_effect(training, mesh.sizes[TP.name]),
         *too_long(training, model),
         *optimizers.unused(training, stack, mesh, zero),
@@ -263,7 +265,7 @@ def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
         "precision": precision,
         "recipe": recipe,
         "any_order": any_order(accelerator),
-        "turns_weights": recipe is not None and not recipe.blocks and turns_weights(accelerator),
+        "turns_weights": turns_weights(recipe, accelerator, training.turned_weights),
         "quantized_attention": recipe is not None and training.quantized_attention,
         "quantized_parameters": recipe is not None and recipe.primary and quantized,
     }

@@ -330,6 +330,14 @@ def without_pipeline(training: Training, mesh: Mesh, stack: Stack, model: Model)
     return [f"no effect: {text}" for applies, text in found if applies]
 
 
+def turned_for_nothing(training: Training, recipe: Recipe | None, either: bool) -> list[str]:
+    """That weights are to be kept in one order where there is but one, or a format that needs both."""
+    if not training.turned_weights or not (recipe is None or recipe.blocks or either):
+        return []
+    why = "scales of blocks go with an order" if recipe and recipe.blocks else "weights have one order here"
+    return [f"no effect: turned_weights: {why}"]
+
+
 def without_recipe(training: Training, precision: str, recipe: Recipe | None) -> list[str]:
     """That parameters are to be kept in a format of products which has none for them, or attention is to have one."""
     if recipe is None and training.quantized_attention:

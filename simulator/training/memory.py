@@ -23,7 +23,7 @@ from simulator.model.tensors import FACTOR, MASK, PLAIN, Kept, core, cores, kept
 from simulator.program.actions import Kind
 from simulator.specs.model import LayerKind
 from simulator.training import vocabulary
-from simulator.training.adapters import STORED
+from simulator.training.adapters import STORED, reads_attention
 from simulator.training.context import SCHEMES
 from simulator.training.job import Job, Replicas
 from simulator.training.once import once_a_job
@@ -286,7 +286,7 @@ def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
     """
     ops = list(ops)
     total = _bytes(job, kept(ops))
-    alone = job.kept_input != job.element if job.lora is None else "attention out" not in job.lora.targets
+    alone = job.kept_input != job.element if job.lora is None else not reads_attention(job.lora)
     if job.attention == "fused" and alone:
         total += sum(job.tokens * found.attended * job.element for found in cores(ops))
     return total

@@ -150,8 +150,10 @@ def any_order(accelerator: Accelerator) -> bool:
     return "fp4" in accelerator.peak
 
 
-def turns_weights(accelerator: Accelerator) -> bool:
-    """Whether weights with one scale are kept in one order and turned at every use in the other: AMD's builds of
-    Megatron and NeMo switch the cache of transposed weights off (AMD-AGI/Primus, `no_fp8_weight_transpose_cache`; its
-    MLPerf Training submissions, `ENABLE_TRANSPOSE_CACHE=0`)."""
-    return accelerator.vendor == "AMD" and not any_order(accelerator)
+def turns_weights(recipe: Recipe | None, accelerator: Accelerator, said: bool | None) -> bool:
+    """Whether weights with one scale are kept in one order and turned at every use in the other: where it is `said`,
+    and else in AMD's builds of Megatron and NeMo, which switch the cache of transposed weights off (AMD-AGI/Primus,
+    `no_fp8_weight_transpose_cache`; its MLPerf Training submissions, `ENABLE_TRANSPOSE_CACHE=0`)."""
+    if recipe is None or recipe.blocks or any_order(accelerator):
+        return False
+    return accelerator.vendor == "AMD" if said is None else said

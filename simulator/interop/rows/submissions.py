@@ -3,7 +3,8 @@
 The logs of a submission say how many microbatches a rank accumulates; which axes its devices are on, what it computes
 again and what overlaps stand in the shell script that set it up. Each entry names the script that it was read in, and
 holds for rows of its round and framework on as many devices a model. No entry rests on published step times.
-Everything taken from here is listed as assumed. Left out: attention in 8 bits (`FP8_DPA`), graphs of layers.
+Everything taken from here is listed as assumed. Left out: attention in 8 bits (`FP8_DPA`), graphs of layers, and the
+exchange of what adapters found in place of the rows that they read (`LORA_A2A`).
 """
 
 import re
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 NVIDIA = "mlcommons/training_results_v4.0 NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo"
 DELL = "training_results_v4.1 Dell/benchmarks/llama2_70b_lora/implementations/nemo"
 MANGOBOOST = "training_results_v5.0 MangoBoost/benchmarks/llama2_70b_lora/implementations"
+CONFIGURATION = "conf/megatron_gpt_peft_tuning_config.yaml"
+"""What the scripts of NVIDIA's submission share."""
 DROPOUT = "lora dropout 0.1"
-"""`adapter_dropout` of conf/megatron_gpt_peft_tuning_config.yaml."""
+"""`adapter_dropout` of the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Submission:
     largest: int = 1 << 30
     overlaps: bool = True
     """Whether tensor-parallel collectives run beside products."""
+    turned: bool = True
+    """Whether frozen weights are kept in one order, as in the configuration that NVIDIA's scripts share."""
 
 
 SUBMISSIONS = (
@@ -57,6 +62,7 @@ SUBMISSIONS = (
             n,
             (1, n),
             "full, 21 layers (block)",
+            turned=False,
         )
         for n in (1, 2, 4)
     ),
@@ -85,6 +91,9 @@ def stated(row: "Row", assumed: list[str]) -> tuple["Row", dict[str, Any]]:
         return row, {}
     tp, cp = one.layout
     assumed.append(f"tp {tp}, cp {cp}, recompute {one.recompute}, {one.flags} as in the submission ({one.script})")
+    if one.turned:
+        assumed.append(f"weights in one order, as in NVIDIA's submission ({CONFIGURATION})")
     flags = "; ".join(filter(None, (row.flags, one.flags)))
     found = {"tp": tp, "pp": 1, "cp": cp, "recompute": row.recompute or one.recompute, "flags": flags}
-    return row.model_copy(update=found), {} if one.overlaps else {"overlap_tensor": "none"}
+    more: dict[str, Any] = {} if one.overlaps else {"overlap_tensor": "none"}
+    return row.model_copy(update=found), more | ({"turned_weights": True} if one.turned else {})

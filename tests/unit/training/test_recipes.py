@@ -170,3 +170,29 @@ def test_scales_of_rows_and_columns_cast_each_factor_of_each_product() -> None:
     weights = 2 * 12 * found.model.hidden**2 * 5 / (found.tokens * found.model.hidden)
     assert cast(found) == pytest.approx(8 * (5 + 9) + 6 * 2 + weights)
     assert not RECIPES.get("fp8-rowwise").gathered
+
+
+def test_weights_in_one_order_take_a_byte_less_and_are_turned_in_each_backward_pass() -> None:
+    """On a device that multiplies in one order alone; each is read and written once."""
+    both, one = job("fp8", "generic-h100"), job("fp8", "generic-h100", turned_weights=True)
+    matrices = memory.matrices(both, 0)
+    spared = memory.static_memory(both, 0)["cast parameters"] - memory.static_memory(one, 0)["cast parameters"]
+    assert spared == matrices
+    (turned,) = [s.work for s in operators.layer_backward(one, jobs.LAYER) if getattr(s, "name", "") == "turn weights"]
+    assert isinstance(turned, Stream)
+    assert turned.bytes == 2 * operators.layer_matrices(one, jobs.LAYER)
+    assert not any(getattr(s, "name", "") == "turn weights" for s in operators.layer_backward(both, jobs.LAYER))
+
+
+@pytest.mark.parametrize(
+    ("precision", "on", "why"),
+    [
+        ("fp8", "dgx-b200", "weights have one order here"),
+        ("fp8-block", "generic-h100", "scales of blocks go with an order"),
+        ("bf16", "generic-h100", "weights have one order here"),
+    ],
+)
+def test_weights_that_cannot_be_turned_are_told(precision: str, on: str, why: str) -> None:
+    found = job(precision, on, turned_weights=True)
+    assert not found.turns_weights
+    assert any(f"no effect: turned_weights: {why}" in one for one in found.warnings)

@@ -76,3 +76,13 @@ def test_layers_that_a_submission_computes_again() -> None:
 def test_every_entry_says_where_it_was_read() -> None:
     for one in SUBMISSIONS:
         assert re.search(r"training_results_v[45]\.\d \w+/benchmarks/llama2_70b_lora/\S+\.sh$", one.script), one
+
+
+@pytest.mark.parametrize(("changes", "turned"), [({}, True), (MI300X | {"devices": 16}, None)])
+def test_frozen_weights_have_one_order_where_the_submission_says_so(
+    changes: dict[str, object], turned: bool | None
+) -> None:
+    found = draft(row(**changes))
+    assert found.scenario.training is not None
+    assert found.scenario.training.turned_weights is turned
+    assert any("weights in one order" in one for one in found.assumed) is bool(turned)
