@@ -43,10 +43,10 @@ from simulator.training.checks import (
     check_window,
     sharded_per_pass,
     too_long,
+    turned_for_nothing,
     without_effect,
     without_experts,
     without_pipeline,
-    turned_for_nothing,
     without_recipe,
 )
 from simulator.training.experts.routing import exchange

@@ -547,9 +547,10 @@ stack of the family."""
 
 
 def generation(family: str, words: str) -> str:
-    """The stack of a family that words state a release of; the family's own where they state the present one, several
-    that differ, or none."""
+    """The stack of a family that words state a release of, or name a document of; the family's own where they state
+    the present one, several that differ, or none."""
     text = re.sub(r"[-_/\s]+", " ", words.lower())
+    text = " ".join([text, *(one.name for one in vocabulary().training.releases if re.search(one.words, text))])
     found = [(said[1], last) for pattern, last in _RELEASES if (said := pattern.search(text))]
     stacks = {next((i for end, i in last if _release(said) <= _release(end)), None) for said, last in found}
     known, index = GENERATIONS.get(family, ()), next(iter(stacks), None)

@@ -120,6 +120,8 @@ class TrainingWords(Spec):
     """Cluster by the profile of the accelerator."""
     pipelines: tuple[Named, ...]
     """Pipeline schedules by the whole of a text."""
+    releases: tuple[Named, ...]
+    """Releases of frameworks by words of a source that does not state them."""
     stacks: tuple[Named, ...]
     """Stacks by words of the framework."""
 

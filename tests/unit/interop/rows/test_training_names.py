@@ -426,6 +426,8 @@ def stack_of(framework: str, shard: str | None = None) -> str | None:
         ("megatron-core", "Megatron-Core, NeMo 24.03", "megatron-core"),
         ("nemo", "NeMo/Megatron-Core nemo-24.07-h100", "nemo-2024"),
         ("nemo", "NeMo 24.03 (Megatron-Core)", "nemo-2024"),
+        ("nemo", "NeMo/Megatron-Core nemo-long-sequence", "nemo-2024"),
+        ("megatron-core", "Megatron-Core nemo-long-sequence", "megatron-core"),
         ("nemo", "NeMo 24.09", "nemo"),
         ("nemo", "NeMo 23.11", "nemo-2023"),
         ("nemo", "NeMo/Megatron-Core mlperf-training-v3.1", "nemo-2023"),
