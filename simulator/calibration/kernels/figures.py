@@ -51,6 +51,10 @@ GENERATIONS = {
     ("h100-sxm", "cudnn"): f"H200 ({CUDNN}H200): the same processor",
     ("h200-sxm", "cudnn"): f"{CUDNN}H200",
 }
+NARROW = {"narrow": {64: 1.0, 128: 1.49, 192: 0.97}, "narrow_backward": {64: 1.0, 128: 0.64, 192: 1.0}}
+"""cuDNN's attention on Hopper in fp8 over 16 bits, causal, 4,096 to 16,384 tokens, by head size (cuDNN 9.27 on H200,
+github:NVIDIA/cudnn-frontend benchmark/attention_training/results/{llama3.1,dsv3}, 28 September 2026). Backward passes
+in fp8 do not skip what a causal mask leaves out; keys of 192 have none, and heads of 64 were not timed: 1."""
 FA1_SHARE = {"forward": 0.54, "backward": 0.64}
 """FlashAttention-1 over FlashAttention-2 at heads of 64 on A100, carried to Hopper; heads of 128 are no faster."""
 PARENTS = {"b200-sxm": "blackwell", "l40s": "ada"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from simulator.calibration.kernels.figures import FA1_SHARE
+from simulator.calibration.kernels.figures import FA1_SHARE, NARROW
 
 DIGITS = 4
 COMMAND = "clustersim calibrate kernels"
@@ -38,6 +38,12 @@ def attention_yaml(generation: str, found: dict[str, float], source: str) -> lis
     for name in ("launch", "block", "backward_block"):
         lines.append(f"    {name}: {rounded(found[name] * 1e6)} us")
     return [*lines, f"    tail: {rounded(found['tail'])}"]
+
+
+def narrow_yaml() -> list[str]:
+    """Lines of what cuDNN's attention gains and loses in 8 bits."""
+    sides = {name: ", ".join(f"{size}: {rate}" for size, rate in rates.items()) for name, rates in NARROW.items()}
+    return ["    # fp8 over bf16, cuDNN 9.27 on H200", *(f"    {name}: {{{rates}}}" for name, rates in sides.items())]
 
 
 def older_yaml(newer: dict[str, float]) -> list[str]:

@@ -14,7 +14,7 @@ from simulator.calibration.fitting import CHIPS, TABLES, Found, Report
 from simulator.calibration.kernels import gemm, own
 from simulator.calibration.kernels.attention import fit_generations
 from simulator.calibration.kernels.figures import GENERATIONS, NOTES, PARENTS, STREAMS
-from simulator.calibration.kernels.profile_lines import COMMAND, attention_yaml, markdown, older_yaml
+from simulator.calibration.kernels.profile_lines import COMMAND, attention_yaml, markdown, narrow_yaml, older_yaml
 from simulator.calibration.kernels.serving import fit_serving
 from simulator.errors import InputError, Problem
 from simulator.specs.hardware import Accelerator
@@ -92,6 +92,7 @@ def attention_lines(profile: str, generations: Mapping[str, Found]) -> list[str]
     lines = ["attention:"]
     for generation, found in generations.items():
         lines += attention_yaml(generation, found, GENERATIONS.get((profile, generation), served))
+        lines += narrow_yaml() if generation == "cudnn" else []
     return lines + (older_yaml(generations["fa2"]) if "fa2" in generations and "fa1" not in generations else [])
 
 
