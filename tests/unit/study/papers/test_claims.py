@@ -39,6 +39,11 @@ USED = sorted({asked for figure in FIGURES + CHECKED for asked in scenarios_of(f
 """Scenarios of the claims, with their overrides."""
 RUN = sorted({asked for figure in FIGURES + CHECKED for asked in scenarios_of(figure) if not figure.searches})
 """Those that are run as they are."""
+TOO_LARGE = (
+    "pipette/8.1b",
+    ("training.parallel={tp: 1, pp: 1}", "training.micro_batch=1", "training.recompute=full"),
+)
+"""What is claimed not to fit."""
 BENCH = Bench(PAPERS.fits)
 
 
@@ -62,7 +67,8 @@ def test_every_claim_names_scenarios_that_fit_their_machines(name: str, changes:
         assert devices_of(asked) or not any(stage.pools for stage in asked.stages)
     else:
         assert isinstance(asked, Scenario)
-        assert peak_memory(build_job(asked)) < asked.cluster.node.accelerator.memory.capacity.value
+        fits = peak_memory(build_job(asked)) < asked.cluster.node.accelerator.memory.capacity.value
+        assert fits is ((name, changes) != TOO_LARGE)
 
 
 def test_every_scenario_of_a_paper_is_part_of_a_claim() -> None:
