@@ -80,7 +80,7 @@ def _published(path: Path) -> list[tuple[object, ...]]:
             group_of(mapped)
         except Refused:  # rows of copies, of machines that no cluster stands for, of ranks that do not fit their nodes
             continue
-        if mapped.row.size_bytes is not None and not _host_shows(mapped) and not has_other_cards(mapped):
+        if mapped.row.size_bytes is not None and not (_host_shows(mapped) or has_other_cards(mapped) or mapped.sockets):
             found.append(_row(mapped))
     return found
 

@@ -19,6 +19,8 @@ _OTHER = (
 
 LONGEST = 400
 """Characters of a text that are read."""
+_DIES, _DIE = ("ascend-910c",), re.compile(r"\b(?:per|one|single) die\b", re.IGNORECASE)
+"""Packages whose dies are devices of their own, and words of rows that count these."""
 _BOARD = re.compile(r"pi (cm)?\d")
 """Boards whose one lane and slow cores hold back the card in them."""
 
@@ -54,6 +56,11 @@ def card(words: str, link: str = "") -> tuple[str | None, bool]:
     open_form = len({card.forms for card in usual}) > 1 and not forms
     open_size = len({card.memory for card in usual if card.forms == known[0].forms}) > 1 and not sizes
     return known[0].name, open_form or open_size
+
+
+def of_die(name: str, words: str) -> str:
+    """The profile of one of the dies of a package where words say that a device is that; the package's else."""
+    return f"{name}-die" if name in _DIES and _DIE.search(words[:LONGEST]) else name
 
 
 def _of_instance(words: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from simulator.interop.rows.accelerators import card
+from simulator.interop.rows.accelerators import card, of_die
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.suspicious import check_timed
 from simulator.interop.rows.words import operation, vocabulary
@@ -34,8 +34,10 @@ SHORT = 1 << 26
 """Bytes below which a host may show."""
 LARGEST, NODES = 16 << 30, 4
 """Bytes and nodes of a peak that states neither."""
-UNMODELLED = {"tcp": "TCP between nodes"}
-"""Words of what joins nodes that no profile knows."""
+SOCKETS = re.compile(r"tcp(?!xo)|\bsockets\b")
+"""Words of nodes that talk TCP; cards do it themselves under GPUDirect-TCPXO, as RDMA."""
+CONSTANT = "nccl_model_constant"
+"""Rows that hold what NCCL plans with (`src/graph/tuning.cc`), which the `tuner` of profiles has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,13 @@ APART = re.compile(r"MNNVL (?:is )?(?:off|disabled)|without MNNVL|different NVLi
 CARDS = re.compile(r"\b(\d{1,3}) ?x ?(\d{2,3}) ?Gb(?:it)?/s\b(?! per host)", re.ASCII)
 """Cards of a node as rows write them: `8x400 Gb/s per node`, `4 x 200 Gbit/s InfiniBand`; those of a host are not a
 node's where a rack is one."""
+UNNAMED, UNNAMED_NODES = (
+    re.compile(r"(?:unspecified|unnamed|unknown|not (?:stated|named)|any)?", re.IGNORECASE),
+    "dgx-h100",
+)
+"""Words of accelerators that are none, and the cluster whose nodes stand in where cards between nodes are stated."""
+ONE_CARD = re.compile(r"(?<!\d)(\d{2,4}) ?Gb(?:it)?(?:/s|ps|E)\b", re.ASCII)
+"""The rate of a card where no number of cards stands before it."""
 ALGORITHMS = {
     "ring": "ring",
     "tree": "tree",
@@ -102,7 +111,7 @@ class NetworkRow(BaseModel):
     op: str
     accelerator: str | None = None
     accelerator_id: str | None = None
-    num_ranks: int | None = Field(default=None, ge=2, le=1_000_000)
+    num_ranks: int | None = Field(default=None, ge=1, le=1_000_000)
     num_nodes: int | None = Field(default=None, ge=1, le=1_000_000)
     library: str | None = None
     library_version: str | None = None
@@ -113,6 +122,7 @@ class NetworkRow(BaseModel):
     interconnect: dict[str, str] = {}
     num_domains: int | None = Field(default=None, ge=1, le=1_000_000)
     environment: dict[str, str | int | float] = {}
+    params: dict[str, Any] = {}
     notes: str | None = None
 
     @field_validator("op")
@@ -149,7 +159,9 @@ class NetworkRow(BaseModel):
 
     @property
     def half(self) -> str:
-        """Which side of 1 MiB the buffer is on, for tables."""
+        """Which side of 1 MiB the buffer of a collective is on, for tables."""
+        if self.op not in OPERATIONS:
+            return "copies"
         return "below 1 MiB" if (self.size_bytes or LARGEST) < 1 << 20 else "from 1 MiB"
 
 
@@ -175,14 +187,23 @@ class MappedCollective:
     """What the row says that the library was told; None: nothing of consequence."""
     cards: tuple[int, float] | None = None
     """Cards of a node and bytes/s of each, where the row says them; None: those of the cluster."""
+    sockets: bool = False
+    """Whether nodes talk TCP."""
 
 
 def map_network(row: NetworkRow) -> MappedCollective:
     """What a row measured; raises Refused with the reason where that is not simulated."""
+    if row.op == CONSTANT:
+        raise Refused("a constant of NCCL's cost model, which plans and does not measure: profiles hold it (`tuner`)")
     if row.op not in OPERATIONS:
         raise Refused(f"operation `{row.op}` is no collective")
+    if row.num_ranks == 1:
+        raise Refused("key `num_ranks`: `1` is out of range; write 2 or more")
     assumed: list[str] = []
-    cluster = _cluster(row)
+    unnamed = _is_unnamed(row)
+    if unnamed:
+        assumed.append("nodes of eight H100, whatever they are: the cards between them bound it")
+    cluster = UNNAMED_NODES if unnamed else cluster_of(row)
     if row.num_ranks is None:
         if not row.interconnect.get("inter"):
             raise Refused("without num_ranks")
@@ -200,7 +221,11 @@ def map_network(row: NetworkRow) -> MappedCollective:
     if harness is not None and size < SHORT:
         assumed.append(harness.what)
     operation, told = OPERATIONS[row.op], _environment(row)
-    cards = _cards(row)
+    cards, sockets = cards_of(row), SOCKETS.search(row.interconnect.get("inter", "").lower()) is not None
+    if sockets or unnamed:
+        cards = cards or _lone_card(row)
+    if sockets:
+        assumed.append("TCP between nodes: hops and the share of a card of the profile `ethernet`")
     return MappedCollective(
         row,
         cluster,
@@ -215,12 +240,32 @@ def map_network(row: NetworkRow) -> MappedCollective:
         harness,
         told,
         cards,
+        sockets,
     )
 
 
-def _cards(row: NetworkRow) -> tuple[int, float] | None:
+def cards_of(row: NetworkRow) -> tuple[int, float] | None:
+    """Cards of a node and bytes/s of each as a row writes them; None where it does not."""
     stated = CARDS.search(row.interconnect.get("inter", ""))
     return (int(stated[1]), float(stated[2]) * 1e9 / 8) if stated and int(stated[1]) and int(stated[2]) else None
+
+
+def _is_unnamed(row: NetworkRow) -> bool:
+    """Whether a row is of the cards between nodes, of which it says nothing else."""
+    named = UNNAMED.fullmatch((row.accelerator_id or row.accelerator or "").strip())
+    return named is not None and (row.num_nodes or 2) > 1 and bool(cards_of(row) or one_card(row))
+
+
+def _lone_card(row: NetworkRow) -> tuple[int, float]:
+    if rate := one_card(row):
+        return 1, rate
+    raise Refused("TCP between nodes over cards that the row does not state: write `4x200 Gb/s`")
+
+
+def one_card(row: NetworkRow) -> float | None:
+    """Bytes/s of a card that a row names without a number of them (`100GbE`); None where it does not."""
+    stated = ONE_CARD.search(row.interconnect.get("inter", ""))
+    return float(stated[1]) * 1e9 / 8 if stated and int(stated[1]) else None
 
 
 def _environment(row: NetworkRow) -> Environment | None:
@@ -242,13 +287,10 @@ def release_of(library: str | None, version: str | None) -> str:
     return stated[0] if stated else ""
 
 
-def _cluster(row: NetworkRow) -> str:
-    device = (row.accelerator_id or "").lower()
+def cluster_of(row: NetworkRow) -> str:
+    """The cluster that stands for the machine of a row; raises Refused where none does."""
     inter = " ".join(row.interconnect.values()).lower()
-    joined = row.interconnect.get("inter", "").lower()
-    for word, what in UNMODELLED.items():
-        if word in joined:
-            raise Refused(what)
+    device = of_die((row.accelerator_id or "").lower(), row.accelerator or "")
     for known in vocabulary().network:
         if device.startswith(known.accelerator) and known.joined in inter:
             return known.cluster
@@ -292,8 +334,9 @@ def _measured(row: NetworkRow, ranks: int, size: float) -> tuple[float, str]:
     times = [row.metrics[key] for key in ("time_s", "inplace_time_s") if row.metrics.get(key)]
     if times:
         return min(times), "time_s"
-    if rate := row.metrics.get("busbw_bytes_per_s"):
-        return bus_factor(OPERATIONS[row.op], ranks) * size / rate, "busbw_bytes_per_s"
+    for name in ("busbw_bytes_per_s", "reported_busbw_bytes_per_s"):
+        if rate := row.metrics.get(name):
+            return bus_factor(OPERATIONS[row.op], ranks) * size / rate, name
     if rate := row.metrics.get("algbw_bytes_per_s"):
         return size / rate, "algbw_bytes_per_s"
     raise Refused("neither a time nor a bandwidth")

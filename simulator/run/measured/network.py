@@ -9,11 +9,13 @@ from simulator import collectives, fabric
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.network import MappedCollective
 from simulator.specs.hardware import Cluster, Nics
-from simulator.specs.libraries.collectives import CollectiveProfile
+from simulator.specs.libraries.collectives import CollectiveProfile, Scope, Scopes
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
 
 Ints = NDArray[np.int64]
+SOCKETS = "ethernet"
+"""The profile that says what TCP takes between nodes."""
 
 
 def profile_of(mapped: MappedCollective) -> CollectiveProfile:
@@ -25,11 +27,33 @@ def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     """Seconds of a row under a profile of its library; raises Refused where the ranks do not fit the nodes."""
     machine = _machine(mapped.cluster, mapped.nodes, mapped.cards)
     group = group_of(mapped)
+    if mapped.sockets:
+        profile = over_sockets(profile)
     if mapped.environment is not None:
         profile = profile.model_copy(update={"environment": mapped.environment})
     algorithm = _known(mapped.algorithm, mapped.operation, profile)
     cost = collectives.cost_of(mapped.operation, group, mapped.size_bytes, machine, profile, algorithm)
     return cost.slowest / TICKS_PER_SECOND
+
+
+def over_sockets(profile: CollectiveProfile) -> CollectiveProfile:
+    """A library whose nodes talk TCP: between them its protocols start and hop as the profile `ethernet` does, and
+    reach that share of what they reach over RDMA."""
+    tcp = load_spec(CollectiveProfile, SOCKETS).protocols["tcp"].scale_out
+
+    def slowed(scope: Scope) -> Scope:
+        reached = scope.efficiency.value * tcp.efficiency.value
+        efficiency = tcp.efficiency.model_copy(update={"value": reached})
+        return scope.model_copy(update={"launch": tcp.launch, "latency": tcp.latency, "efficiency": efficiency})
+
+    def scopes(of: Scopes) -> dict[str, Scope]:
+        return {"scale_out": slowed(of.scale_out)}
+
+    protocols = {}
+    for name, protocol in profile.protocols.items():
+        trees = protocol.trees and protocol.trees.model_copy(update=scopes(protocol.trees))
+        protocols[name] = protocol.model_copy(update=scopes(protocol) | {"trees": trees})
+    return profile.model_copy(update={"protocols": protocols})
 
 
 def group_of(mapped: MappedCollective) -> Ints:

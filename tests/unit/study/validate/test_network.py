@@ -67,6 +67,26 @@ def test_a_row_may_say_the_release(stated: str, library: str, release: str) -> N
     assert (told.release if told else "") == release
 
 
+def test_nodes_that_talk_tcp_start_later_and_reach_less_of_a_card() -> None:
+    """A hop takes 50 us, and 0.8 of a card is left (hardware_profiles/collectives/ethernet)."""
+    rows = {"op": "all_gather", "num_ranks": 16, "num_nodes": 2}
+    tcp = mapped(**rows, interconnect={"inter": "GPUDirect-TCPX 4x200 Gb/s per node"})
+    rdma = mapped(**rows, interconnect={"inter": "GPUDirect-TCPXO 4x200 Gb/s per node"})
+    lone = mapped(**rows, interconnect={"inter": "100GbE TCP"})
+    assert (tcp.sockets, rdma.sockets, lone.cards) == (True, False, (1, 12.5e9))
+    assert tcp.assumed and not rdma.assumed
+    profile = load_spec(CollectiveProfile, "nccl-h100")
+    over_tcp, over_rdma, over_one = (predicted(found, profile) for found in (tcp, rdma, lone))
+    assert over_tcp == pytest.approx(over_rdma / 0.8, rel=0.05)
+    assert over_one == pytest.approx(8 * over_tcp, rel=0.05)
+    assert predicted(replace(tcp, size_bytes=1024.0), profile) > 80e-6
+
+
+def test_a_bandwidth_that_is_reported_under_another_name_counts() -> None:
+    found = mapped(metrics={"reported_busbw_bytes_per_s": 480e9})
+    assert found.measured_s == mapped(metrics={"busbw_bytes_per_s": 480e9}).measured_s
+
+
 def test_what_a_peak_leaves_open_is_said() -> None:
     found = mapped(size_bytes=None, num_ranks=None, num_nodes=None, interconnect={"inter": "8x400 Gb/s IB"})
     assert (found.size_bytes, found.ranks, found.nodes) == (16 << 30, 32, 4)
@@ -179,11 +199,13 @@ def test_machines_follow_the_words_of_what_joins_them() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"op": "p2p_copy"}, "no collective"),
+        ({"op": "gather_scatter"}, "no collective"),
+        ({"op": "nccl_model_constant"}, "plans and does not measure"),
+        ({"num_ranks": 1}, "write 2 or more"),
         ({"accelerator_id": None, "accelerator": "PCIe GPU"}, "no cluster of PCIe GPU"),
         ({"num_ranks": None}, "without num_ranks"),
         ({"metrics": {"num_runs": 8}}, "neither a time nor a bandwidth"),
-        ({"interconnect": {"inter": "GPUDirect-TCPX"}}, "TCP"),
+        ({"interconnect": {"inter": "GPUDirect-TCPX"}}, "TCP between nodes over cards that the row does not state"),
     ],
 )
 def test_what_is_refused(changes: dict[str, Any], reason: str) -> None:
