@@ -9,9 +9,11 @@ from typing import Any
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.exchanges import OPERATIONS
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
-from simulator.interop.rows.kernels import FAMILIES
+from simulator.interop.rows.kernels import COPIES, FAMILIES, HOST_STREAM
 from simulator.interop.rows.network import OPERATIONS as COLLECTIVES
 from simulator.interop.rows.serving import kind_of as serving_or_training
+from simulator.interop.rows.single.copies import is_copy
+from simulator.interop.rows.words import operation
 from simulator.results.documents.validation import ValidationDocument, ValidationSummary
 from simulator.specs.catalog import data_root
 from simulator.study.executors import each
@@ -97,8 +99,8 @@ class Kind:
 _DENSE = "dense models in 16 bits on A100 and H100, tier 1, no context parallelism, schedules that exist"
 _ENGINES = "dense models on A100, H100 and H200 SXM, neither disaggregated nor comparisons of schedulers"
 _ALL = "dispatch and combine of mixtures of experts"
-_COLLECTIVES = "collectives of NCCL, RCCL and their kin, dispatch and combine of experts"
-_KERNELS = "matrix products, attention, passes over memory"
+_COLLECTIVES = "collectives of NCCL, RCCL and their kin, dispatch and combine of experts, copies"
+_KERNELS = "matrix products, attention, mixtures of experts, passes over memory, copies"
 KINDS = {
     "training": Kind(
         "training", "the step time", _DENSE, accuracy.TRAINING, validate_line, "causes.yaml", "training.jsonl"
@@ -179,11 +181,15 @@ def kind_of(line: Line) -> str | None:
         return None
     if "op" not in data:
         return serving_or_training(line)
+    if not isinstance(data["op"], str):
+        return None
     if data["op"] in OPERATIONS:
         return "exchanges"
-    if data["op"] in FAMILIES or "shape" in data:
+    linked = "num_ranks" in data or "interconnect" in data
+    named = operation(data["op"])
+    if "shape" in data or (named in FAMILIES and not (named in COPIES and linked)) or HOST_STREAM.fullmatch(named):
         return "kernel"
-    return "network" if data["op"] in COLLECTIVES or "num_ranks" in data or "interconnect" in data else None
+    return "network" if named in COLLECTIVES or is_copy(named) or linked else None
 
 
 def _check_readable(lines: Sequence[Line]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from pydantic import BaseModel
@@ -72,6 +73,8 @@ def timed_row(row: Any, price: Callable[[Any], Timed]) -> TimedOutcome:
     """Price one row; what cannot be priced is refused with the reason."""
     try:
         found = price(row)
+        if not 0 < found.measured_s < inf:
+            raise Refused(f"`{found.metric}` says {found.measured_s:g} s")
         return TimedOutcome(
             row.id,
             row,

@@ -1,0 +1,1 @@
+"""Rows of single things: a copy over one link, a layer's attention or experts in one kernel."""
