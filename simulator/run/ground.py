@@ -23,6 +23,7 @@ from simulator.specs.kernels import ANY_FAMILY, KernelProfile
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.scenario import has_jobs, is_workflow, serves
 from simulator.specs.training import Stack
+from simulator.training.recipes import dispatched
 
 if TYPE_CHECKING:
     from simulator.specs.scenario import AnyRun, OneScenario
@@ -194,7 +195,8 @@ def _fitted(stack: "Stack | ServingStack") -> list[str]:
 def _kernels(scenario: "OneScenario", profile: KernelProfile, number: str) -> Iterator[str]:
     """Statuses of the kernels that run."""
     yield _of_format(profile.gemm, number)
-    chosen = getattr(scenario.stack, "attention_kernel", None) or profile.best_attention
+    asked = getattr(scenario.stack, "attention_kernel", None)
+    chosen = dispatched(asked, scenario.cluster.node.accelerator) or profile.best_attention
     yield profile.attention.get(chosen, profile.attention[profile.best_attention]).status
     yield profile.stream.status
     yield from _scans(scenario, profile)

@@ -481,9 +481,9 @@ class Stack(Spec):
     """What it runs."""
     attention: Literal["fused", "unfused"]
     """Attention kernels."""
-    attention_kernel: Literal["fa1", "fa2", "fa3", "cudnn"] | None = None
-    """Generation of the fused attention kernel; None takes the best that the device has, and so does `cudnn` where the
-    kernels of cuDNN are not known (Transformer Engine takes FlashAttention on devices before Hopper)."""
+    attention_kernel: Literal["fa1", "fa2", "fa3", "cudnn", "sdpa"] | None = None
+    """Generation of the fused attention kernel; None takes the best that the device has, and so does `cudnn` where its
+    kernels are not known (Transformer Engine takes others before Hopper); `sdpa`: `cudnn` on Blackwell, else `fa2`."""
     fused_elementwise: bool = True
     """Whether bias, activation, dropout and residual are fused into few kernels."""
     fused_norms: bool = True

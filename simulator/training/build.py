@@ -55,7 +55,7 @@ from simulator.training.layers import split_layers
 from simulator.training.optimizers import choice as optimizers
 from simulator.training.overlap import besides
 from simulator.training.overlap.partners import together
-from simulator.training.recipes import any_order, recipe_of, turns_weights
+from simulator.training.recipes import any_order, dispatched, recipe_of, turns_weights
 from simulator.training.schedules import SCHEDULES, Pipeline, own_name, read_schedule
 from simulator.training.tiers.checks import check_job, check_offload, check_sharding
 from simulator.training.tiers.host import rates_of
@@ -266,6 +266,7 @@ def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
         "recipe": recipe,
         "any_order": any_order(accelerator),
         "turns_weights": turns_weights(recipe, accelerator, training.turned_weights),
+        "attention_kernel": dispatched(stack.attention_kernel, accelerator),
         "quantized_attention": recipe is not None and training.quantized_attention,
         "quantized_parameters": recipe is not None and recipe.primary and quantized,
     }

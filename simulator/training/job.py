@@ -82,6 +82,8 @@ class Job:
     """Whether the device multiplies 8-bit factors in either order."""
     turns_weights: bool
     """Whether weights with one scale are kept in one order and turned where the other is wanted."""
+    attention_kernel: str | None
+    """Generation of the fused attention kernel; None for the best of the device."""
     quantized_attention: bool
     """Whether fused attention multiplies in 8 bits."""
     quantized_parameters: bool

@@ -150,6 +150,15 @@ def any_order(accelerator: Accelerator) -> bool:
     return "fp4" in accelerator.peak
 
 
+def dispatched(kernel: str | None, accelerator: Accelerator) -> str | None:
+    """The attention kernel that a stack's is on a device: PyTorch's `scaled_dot_product_attention`, as torchtitan and
+    what is built like it ask for it, takes cuDNN's on Blackwell (pytorch/torchtitan#1196) and FlashAttention-2 before,
+    where cuDNN's is opt-in (pytorch/pytorch#138522), and on devices of others."""
+    if kernel != "sdpa":
+        return kernel
+    return "cudnn" if accelerator.vendor == "NVIDIA" and any_order(accelerator) else "fa2"
+
+
 def turns_weights(recipe: Recipe | None, accelerator: Accelerator, said: bool | None) -> bool:
     """Whether weights with one scale are kept in one order and turned at every use in the other: where it is `said`,
     and else in AMD's builds of Megatron and NeMo, which switch the cache of transposed weights off (AMD-AGI/Primus,
