@@ -63,6 +63,11 @@ def of_die(name: str, words: str) -> str:
     return f"{name}-die" if name in _DIES and _DIE.search(words[:LONGEST]) else name
 
 
+def profile(words: str, link: str | None) -> str:
+    """The profile that the words name, without what was assumed; empty where no card, or more than one, is named."""
+    return card(words, link or "")[0] or ""
+
+
 def _of_instance(words: str) -> str | None:
     """Words of the card in the cloud instance that a text names (`p5.48xlarge`); None where it names none."""
     text = re.sub(r"[^a-z0-9.]+", " ", words.lower())

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
+from simulator.interop.rows.stated.stacks import by_user
 from simulator.specs.training import RouterLoad
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def dispatcher(row: "Row", assumed: list[str]) -> str | None:
     """What sends rows to experts; None for the stack's.
 
     Recipes of Megatron-Bridge take libraries that merge copies, DeepEP or HybridEP by the device
-    (NVIDIA-NeMo/Megatron-Bridge scripts/performance, `moe_flex_dispatcher_backend`).
+    (NVIDIA-NeMo/Megatron-Bridge scripts/performance, `moe_flex_dispatcher_backend`); runs of one's own the stack's.
     """
     said = f"{row.flags or ''} ; {row.framework or ''}".lower()
     if (row.experts or 0) <= 1:
@@ -113,7 +114,7 @@ def dispatcher(row: "Row", assumed: list[str]) -> str | None:
     for words, library in LIBRARIES:
         if re.search(words, said):
             return library
-    if BRIDGE.search(said):
+    if BRIDGE.search(said) and not by_user(row):
         assumed.append("rows are sent by deepep, as in the recipes of the framework")
         return "deepep"
     return None

@@ -44,16 +44,36 @@ def slice_of(cluster: Cluster, devices: int, many: int = 1, axes: tuple[int, ...
     slices = cluster.network.slices
     whole = slices is not None and not slices.apart and size % prod(slices.block) == 0
     block = slices.block if slices is not None and whole else (1,) * len(cluster.network.shape)
-    sides, left = [], size // prod(block)
-    for open_sides in range(len(cluster.network.shape), 0, -1):
-        root = round(left ** (1 / open_sides))
-        side = next(s for s in range(max(root, 1), 0, -1) if left % s == 0) if open_sides > 1 else left
-        sides.append(side)
-        left //= side
+    sides = _even(size // prod(block), len(block))
     shape = _innermost([side * size for side, size in zip(sides, block, strict=True)], axes)
     joined = {"kind": "multislice", "more": Multislice()} if many > 1 else {}
     network = cluster.network.model_copy(update={"shape": shape, **joined})
     return cluster.model_copy(update={"network": network, "nodes": devices // cluster.node.devices})
+
+
+def part_of(cluster: Cluster, devices: int) -> Cluster:
+    """A cluster whose slices are joined by cards, as a job on fewer devices than one slice has sees it: a piece of the
+    torus, whose sides do not close (an instance with one chip, a quarter of one with 16). Others are as they are."""
+    network = cluster.network
+    if network.kind != "multislice" or devices >= prod(network.shape):
+        return cluster
+    shape = tuple(_even(devices, len(network.shape)))
+    if any(side > whole for side, whole in zip(sorted(shape), sorted(network.shape), strict=True)):
+        raise Refused(f"{devices} devices are no piece of a slice of {' x '.join(map(str, network.shape))}")
+    return cluster.model_copy(
+        update={"network": network.model_copy(update={"kind": "torus", "more": None, "shape": shape})}
+    )
+
+
+def _even(devices: int, dimensions: int) -> list[int]:
+    """Sides of a cuboid of so many devices, as near to each other as the number allows."""
+    sides, left = [], devices
+    for open_sides in range(dimensions, 0, -1):
+        root = round(left ** (1 / open_sides))
+        side = next(s for s in range(max(root, 1), 0, -1) if left % s == 0) if open_sides > 1 else left
+        sides.append(side)
+        left //= side
+    return sides
 
 
 def _innermost(sides: list[int], axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,6 @@ measured value. What the memory decides, or a run has to be timed for, is said t
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from math import prod
 from typing import Any, Literal
 
@@ -21,7 +20,8 @@ from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
-from simulator.interop.rows.stated.sharding import Sharding, Zero, optimizer, sharding
+from simulator.interop.rows.stated import hybrids, stacks
+from simulator.interop.rows.stated.sharding import Sharding, Zero, reduced_in, sharding
 from simulator.interop.rows.suspicious import check_training
 from simulator.interop.rows.words import vocabulary
 from simulator.specs import load_spec
@@ -111,6 +111,7 @@ class Row(_Figures, _Layout, _Shape, _Machine):
     id: str
     source: str
     table: str | None = None
+    url: Any = None
     task: str = "pretrain"
     tier: int = 1
     precision: str
@@ -153,6 +154,7 @@ def draft(row: Row) -> Draft:
     check_training(row)
     row = schedules.stated(row)
     _check_supported(row)
+    row = hybrids.stated(row)
     assumed: list[str] = []
     row, submitted = submissions.stated(row, assumed)
     row = _divisible(slices.stated(row, _cluster_name(row, []), assumed), assumed)
@@ -162,7 +164,7 @@ def draft(row: Row) -> Draft:
         raise Refused(" ".join(str(error).split())) from None
     except ValidationError as error:
         raise Refused("; ".join(found["msg"].removeprefix("Value error, ") for found in error.errors())) from None
-    return Draft(_with_peak(row, scenario, assumed), scenario, stack_name(row), _open(row), tuple(assumed))
+    return Draft(_with_peak(row, scenario, assumed), scenario, stacks.stack_name(row), _open(row), tuple(assumed))
 
 
 ROUNDED, ROUNDED_STEP = 0.05, 0.01
@@ -217,6 +219,7 @@ def _check_supported(row: Row) -> None:
         (schedules.schedule, (row.schedule, 2 if spread else 1)),
         (sharding, (row.shard,)),
         (names.recomputation, (row.recompute,)),
+        (hybrids.shipped, (row,)),
         (_cluster_name, (row, [])),
     )
     unknown = [reason for reader, said in words if (reason := _refusal(reader, *said))]
@@ -245,14 +248,7 @@ def _refusal(reader: Callable[..., Any], *said: Any) -> str:
 
 
 def _scenario(row: Row, submitted: dict[str, Any], assumed: list[str]) -> Scenario:
-    name = stack_name(row)
-    stack = _with_gradients(load_spec(Stack, name), name, names.numbers(row.precision).precision, assumed)
-    if kernel := names.attention_kernel(row.attention, row.flags):
-        stack = stack.model_copy(update={"attention_kernel": kernel})
-    if names.fused_layers(row.framework, row.flags):
-        stack = stack.model_copy(update={"fused_norms": True})
-    if names.family(row.framework, row.shard).stands_in:  # type: ignore[union-attr]  # or its name were refused
-        assumed.append(f"framework `{row.framework}` as {name}, the most like it")
+    stack = stacks.stack(row, names.numbers(row.precision).precision, assumed)
     cluster, model = _cluster(row, assumed), _model(row, assumed)
     training = _training(row, stack, submitted, assumed)
     return Scenario(version=1, name=row.id, cluster=cluster, model=model, stack=stack, training=training)
@@ -260,7 +256,7 @@ def _scenario(row: Row, submitted: dict[str, Any], assumed: list[str]) -> Scenar
 
 def _open(row: Row) -> Open:
     least = None
-    if row.vpp is None and _may_interleave(row, stack_name(row)):
+    if row.vpp is None and stacks.may_interleave(row):
         least = 2 if schedules.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
     said = names.recomputation(row.recompute)
     parts = said.what == "selective" and not said.modules and (row.experts or 0) > 1
@@ -273,7 +269,10 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     node = cluster.node
     if row.devices_per_node is None and row.devices > node.devices:
         assumed.append(f"{node.devices} devices a node")
-    rack = machines.in_racks(row.intra_node, _card(row)) and (row.devices_per_node or 0) < node.devices
+    rack = (
+        machines.in_racks(row.intra_node, accelerators.profile(row.device, row.intra_node))
+        and (row.devices_per_node or 0) < node.devices
+    )
     per_node = node.devices if rack else row.devices_per_node or node.devices
     if row.devices < per_node:
         per_node = row.devices
@@ -286,6 +285,7 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if cluster.network.kind == "none" and row.devices > per_node:
         cluster = _joined(cluster, row, assumed)
         node = cluster.node
+    cluster = slices.part_of(cluster, row.devices)
     changes = machines.with_devices(node, per_node)
     if node.nics is not None and row.devices > per_node:
         changes["nics"] = _nics(row, cluster, per_node, assumed)
@@ -322,6 +322,8 @@ def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
 
 
 def _model(row: Row, assumed: list[str]) -> Model:
+    if hybrid := hybrids.shipped(row):
+        return hybrids.model(row, hybrid, _predicting(row, assumed), assumed)
     known = _known_model(row)
     gated = _stated(row.gated_ffn, known and known.gated_ffn, False, "a gated MLP: {}", assumed)
     vocabulary = _stated(row.vocab, known and known.vocabulary, 51200, "vocabulary {:,}", assumed)
@@ -350,10 +352,17 @@ def _model(row: Row, assumed: list[str]) -> Model:
         whole = {"kv_lora_rank", "qk_nope_head_dim", "v_head_dim"} <= set(data)
         stated = {key: size for key, size in data.items() if key in experts.LATENT}
         data |= {"kv_heads": row.heads} | ({} if whole else experts.latent(row, assumed)) | stated
-    if names.predicting(row.flags):
-        assumed.append("one module for multi-token prediction, on the last stage")
-        data["mtp_layers"] = 1
+    if modules := _predicting(row, assumed):
+        data["mtp_layers"] = modules
     return Model.model_validate(data | experts.shape(row))
+
+
+def _predicting(row: Row, assumed: list[str]) -> int:
+    """Modules for multi-token prediction, which a row names among its flags."""
+    modules = names.predicting(row.flags)
+    if modules:
+        assumed.append("one module for multi-token prediction, on the last stage")
+    return modules
 
 
 def _stated(said: Any, known: Any, usual: Any, words: str, assumed: list[str]) -> Any:
@@ -374,67 +383,6 @@ def _known_model(row: Row) -> Model | None:
     return known if (known.hidden, known.heads) == (row.hidden, row.heads) and known.experts is None else None
 
 
-COMPILED = {
-    "fsdp": "fsdp-compiled",
-    "fsdp-eager": "fsdp-compiled",
-    "kempnerforge": "kempnerforge-compiled",
-    "pytorch-ddp": "pytorch-ddp-compiled",
-}
-"""Stacks of PyTorch whose blocks are compiled, by the eager one."""
-
-
-def stack_name(row: Row) -> str:
-    """The profile of the stack that a row's framework belongs to; raises Refused where there is none."""
-    known = names.family(row.framework, row.shard)
-    if known is None:
-        raise Refused(f"framework `{row.framework}`")
-    name = COMPILED.get(known.name, known.name) if names.compiled(row.framework, row.flags) else known.name
-    before_hopper = _card(row).startswith(("a100", "a800", "v100"))
-    if name in names.GENERATIONS:
-        found = names.generation(name, f"{row.framework} {row.source}")
-        return names.BEFORE_HOPPER.get(found, found) if before_hopper else found
-    if name == "megatron-deepspeed" and _is_later(row):
-        return "megatron-deepspeed-2023"
-    if name != "megatron-lm-2021":
-        return name
-    year = re.search(r"20[12]\d", row.source)
-    if not before_hopper:
-        return "megatron-core"  # what runs on later chips came after the cores were taken apart (2023)
-    later = int(year.group()) > 2021 if year else bool(row.sequence_parallel) or row.recompute == "selective"
-    later = later or bool(re.search(r"llama|baichuan|qwen|mistral", row.model.lower()))  # models of 2023 and after
-    return "megatron-lm-2022" if later else name
-
-
-def _card(row: Row) -> str:
-    return accelerators.card(row.device, row.intra_node or "")[0] or ""
-
-
-def _is_later(row: Row) -> bool:
-    """Whether a row of Megatron-DeepSpeed is of 2023 and after: FlashAttention, or a chip that came with it."""
-    older = _card(row).startswith(("a100", "a800", "v100", "mi250"))
-    return not older or names.attention(row.attention, row.framework, row.flags) == "fused"
-
-
-GRADIENTS = {
-    ("megatron-lm-2021", "bf16"): 4,
-    ("megatron-deepspeed", "bf16"): 4,
-    ("megatron-core", "fp16"): 2,
-    ("megatron-core-0.8", "fp16"): 2,
-}
-"""Bytes of a gradient as kept and reduced where they differ from the stack's: Megatron accumulates and reduces in fp32
-where it trains in bf16, else in the format of the parameters (NVIDIA/Megatron-LM arguments.py,
-`accumulate_allreduce_grads_in_fp32`; bigscience-workshop/Megatron-DeepSpeed, BF16_Optimizer)."""
-
-
-def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str]) -> Stack:
-    """The stack with gradients as it keeps them at a precision."""
-    size = 4 if precision in ("fp32", "tf32") else GRADIENTS.get((name, precision), stack.gradient_bytes)
-    if size == stack.gradient_bytes:
-        return stack
-    assumed.append(f"gradients in {8 * size} bits, as the framework keeps them with {precision}")
-    return stack.model_copy(update={"gradient_bytes": size, "reduce_bytes": size})
-
-
 def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[str]) -> Training:
     tp, pp = _accumulating(row, assumed) or (_axis(row, "tp", assumed), _axis(row, "pp", assumed))
     vpp, cp, said = row.vpp or 1, row.cp or 1, schedules.schedule(row.schedule, pp)
@@ -452,6 +400,8 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
     kind = names.context(row.flags, row.notes) if cp > 1 else None
     if cp > 1 and kind is None:
         assumed.append(f"cp_kind {stack.cp_kind} (the stack's default)")
+    if pp > 1 and row.vpp is None and stacks.of_library(row):
+        assumed.append("vpp 1, as recipes of the framework's library have it")
     if schedules.overlaps_sends(row.schedule):
         assumed.append("what stages send overlaps as the stack has it")
     parallel = Parallel(
@@ -480,10 +430,10 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         "precision": formats.precision,
         "lora": adapters,
         "offload": names.inputs_offloaded(names.offload(zero, row.shard, row.flags, row.framework), row.recompute),
-        "optimizer": optimizer(row.shard, row.flags),
+        "optimizer": stacks.moments(row),
         "documents": _packed(row, adapters is not None, assumed),
         "attention": names.attention(row.attention, row.framework, row.flags),
-        "reduce_precision": shard.reduced or formats.reduced,
+        "reduce_precision": shard.reduced or formats.reduced or reduced_in(plain(row.flags or "")),
         "blocking_launches": machines.blocking(cluster, row.devices, assumed),
         "noise": machines.noise(cluster, row.table, row.devices, assumed),
         "routing": experts.routing(row, assumed),
@@ -541,21 +491,6 @@ def _axis(row: Row, axis: str, assumed: list[str]) -> int:
     return size
 
 
-def _may_interleave(row: Row, stack: str) -> bool:
-    """Whether stages may hold several chunks: pipelines of Megatron whose schedule is not said to be the plain one."""
-    named = schedules.schedule(row.schedule, row.pp or 1)
-    return (row.pp or 1) > 1 and named in (None, "interleaved-1f1b") and stack in INTERLEAVED
-
-
-INTERLEAVED = (
-    "megatron-lm-2021",
-    "megatron-lm-2022",
-    *names.GENERATIONS,
-    *chain.from_iterable(names.GENERATIONS.values()),
-)
-"""Stacks that have the interleaved schedule."""
-
-
 def _sharding(row: Row, shard: Sharding, stack: Stack, assumed: list[str]) -> tuple[Zero | None, int | None]:
     """(ZeRO stage, ranks of a shard set); None for the stack's, and for all ranks."""
     if (shard.zero or 1) == 1 and re.search(r"(?<![a-z])fsdp", plain(row.flags or "")):
@@ -577,8 +512,7 @@ def _sharding(row: Row, shard: Sharding, stack: Stack, assumed: list[str]) -> tu
 
 def _states_recompute(row: Row) -> bool:
     """Whether a row says what is recomputed."""
-    said = names.recomputation(row.recompute)
-    return said.what is not None and not said.assumed
+    return names.recomputation(row.recompute).what is not None
 
 
 def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Recompute | None, int | None, float | None]:

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
-from simulator.interop.rows.stated.sharding import OFFLOADED, Reduced, reduced_in, sharding
-from simulator.interop.rows.words import Named, vocabulary
+from simulator.interop.rows.stated import hybrids
+from simulator.interop.rows.stated.sharding import OFFLOADED, Reduced, reduced_in
 from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
 from simulator.specs.training import Lora, Precision, Recompute
 
@@ -161,6 +161,46 @@ POLICIES = {
 """Results that MaxText's policies keep (AI-Hypercomputer/maxtext, `get_remat_policy`)."""
 
 
+_BUDGET = re.compile(
+    r"((selective(ly)?|sac|ac|torch\.? ?compile|activation checkpointing|mode) )*(activation )?memory budget"
+    r"( mode)?( of)?[ =]*(?P<share>\d*\.?\d+)(?P<percent> ?%)?( (torch\.? ?compile|of activations))?"
+)
+"""Words of `activation_memory_budget` of torch.compile, which torchtitan's `memory_budget` sets."""
+_POINTWISE = 0.5
+"""Share of a layer's activations that is not the result of a product or of attention, about."""
+
+
+def _budgeted(share: float) -> Recomputation:
+    """What a compiler computes again that may keep a share of the activations: 1 none, 0 all of each layer.
+
+    It drops what takes the fewest FLOPs (torch/_functorch/config.py, `activation_memory_budget_runtime_estimator`), so
+    what is not the result of a product or of attention, of more layers the less it may keep; then whole layers.
+    """
+    if share in (0, 1):
+        return Recomputation("none" if share else "full")
+    assumed = f"an activation memory budget of {share:g} as "
+    if share < _POINTWISE:
+        return Recomputation(
+            "full", share=1 - share, assumed=f"{assumed}full recomputation of {1 - share:.1%} of the layers"
+        )
+    dropped = (1 - share) / (1 - _POINTWISE)
+    return Recomputation(
+        "full",
+        share=dropped,
+        keeps=("attention", "products"),
+        assumed=f"{assumed}all but products and attention computed again in {dropped:.1%} of the layers",
+    )
+
+
+_LEVEL = re.compile(r"(llm\.? ?c )?(r|recompute level)[ =]?(?P<level>[012])")
+_LEVELS = (
+    Recomputation("none"),
+    Recomputation("selective", modules=("activation",)),
+    Recomputation("selective", modules=("norm", "activation")),
+)
+"""Levels of llm.c's option `-r`: nothing, GELU, and norms too (karpathy/llm.c train_gpt2.cu, `recompute`)."""
+
+
 def recomputation(words: str | None) -> Recomputation:
     """Recomputation by the words of a row; raises Refused for words that are not known."""
     text = re.sub(r"^remat( policy)? (?=\S)", "", plain(re.sub(r"(\d) ?/ ?(\d)", r"\1 of \2", words or ""))).strip(" .")
@@ -173,6 +213,11 @@ def recomputation(words: str | None) -> Recomputation:
         return Recomputation("full", keeps=keeps)
     if _OPERATORS.fullmatch(text):
         return Recomputation("full", keeps=KEPT_BY_OPERATOR)
+    budget = _BUDGET.fullmatch(text)
+    if budget and (share := float(budget["share"]) / (100 if budget["percent"] else 1)) <= 1:
+        return _budgeted(share)
+    if level := _LEVEL.fullmatch(text):
+        return _LEVELS[int(level["level"])]
     if listed := _listed_modules(text):
         return Recomputation("selective", modules=listed)
     every = re.search(
@@ -204,7 +249,7 @@ _NONE = (
 )
 _MORE = (
     r"recompute|recomputation|checkpointing|activation|activations|granularity|method|block|uniform|ac|layers?|all"
-    r"|short context|(layer ?)?norms?|(moe )?act|moe|experts|mla( up( proj)?)?|attn"
+    r"|short context|(layer ?)?norms?|(moe )?act|moe|experts|mla( up( proj)?)?|attn|gelu|swiglu|silu"
     r"|attention|core|mode|per|gradient|every|transformer|\d+ (layers?|blocks?)|="
     r"|deepspeed|megatron|full|only|uniform \d+|block \d+|et al.?|korthikanti|of|on|enabled|true|yes"
 )
@@ -221,9 +266,10 @@ def _plain_recomputation(words: str | None, text: str) -> Recomputation:
     raise Refused(f"recomputation `{words}`")
 
 
+_NONLINEAR = r"(activation )?(gelu|swiglu|silu|geglu|relu|nonlinearity|activation functions?)s?"
 _MODULES = (
     (r"(layer ?)?norms?", "norm"),
-    (r"(moe )?act(ivation)?", "activation"),
+    (rf"(moe )?act(ivation)?|{_NONLINEAR}", "activation"),
     (r"mla( up)?( proj)?", "latent"),
     (r"moe( layers?)?|experts", "experts"),
 )
@@ -232,7 +278,7 @@ _MODULES = (
 
 def _listed_modules(text: str) -> tuple[str, ...]:
     """What is dropped besides scores, of nothing but names of modules: layernorm, mla up proj."""
-    names = r"(layer ?norms?|moe act(ivation)?|mla up proj|norms?|moe( layers?)?|experts)"
+    names = rf"(layer ?norms?|moe act(ivation)?|mla up proj|norms?|moe( layers?)?|experts|{_NONLINEAR})"
     before, behind = r"(selective(ly)? )?(recompute\w*|recomputation)?( of)? ?", r"( (recompute\w*|recomputation))?"
     listed = re.fullmatch(rf"{before}(?P<parts>{names}((,| and| \+)? {names})*){behind}", text)
     if listed is None:
@@ -290,7 +336,7 @@ def attention(words: str | None, *others: str | None) -> Literal["fused", "unfus
 
     Raises Refused for an attention that is no plain multi-head, grouped or multi-query one.
     """
-    text = _LATENT_ONLY.sub(" ", _WINDOW.sub(" ", _LATENT.sub(" ", plain(words or ""))))
+    text = _LATENT_ONLY.sub(" ", _WINDOW.sub(" ", _LATENT.sub(" ", hybrids.beside(words))))
     plain_kinds = (
         r"(mha|gqa|mqa|multi ?head|multi query|grouped query|dense|causal|full|attention|self|rope|\d+|kv|heads?"
         r"|alibi|rotary|learned|absolute|positions?|positional|embeddings?|groups?|bf16|fp16|with|and|no bias)"
@@ -371,7 +417,11 @@ def inputs_offloaded(found: Offload | None, recompute: str | None) -> Offload | 
 
 
 _MTP = re.compile(r"(?<![a-z])(mtp|multi token prediction)(?![a-z])")
-_NO_MTP = re.compile(r"(w o|no|without) (mtp|multi token prediction)|mtp ?= ?(0|off|false|none)")
+_NO_MTP = re.compile(
+    r"(w o|no|without|non|disabled?) (mtp|multi token prediction)"
+    r"|(mtp|multi token prediction)( (modules?|layers?|heads?))? ?=? ?(is |are )?"
+    r"(0(?![\w.])|(off|false|none|disabled|excluded|not (used|included|trained)|left out)(?!\w))"
+)
 
 
 def predicting(*texts: str | None) -> int:
@@ -403,15 +453,6 @@ def lora(task: str, *texts: str | None) -> tuple[Lora | None, list[str]]:
     assumed = [] if everywhere else ["adapters beside the products of attention"]
     assumed += [] if rank else [f"adapters of rank {size}"]
     return found, assumed + (["frozen weights in 4 bits as QLoRA stores them (nf4)"] if quantized else [])
-
-
-_EAGER = re.compile(r"(no|not|without|w o) (torch\.?compil\w*|compil\w*)|torch\.?compile ?= ?(false|off|0)")
-
-
-def compiled(*texts: str | None) -> bool:
-    """Whether the words of a row say that PyTorch compiles the model."""
-    said = " ; ".join(_EAGER.sub(" ", plain(text or "")) for text in texts)
-    return bool(re.search(r"(?<![a-z])(torch\.? ?compil\w*|inductor|thunder)(?![a-z])", said))
 
 
 def accumulated(*texts: str | None) -> int | None:
@@ -529,50 +570,3 @@ def counts_half_square(words: str | None, framework: str | None, experts: bool) 
         return True
     counter = re.search(r"(?<!\w)(counter|formula)(?!\w)", text) and _MEGATRON_CORE.search(text)
     return bool(experts and counter and _MEGATRON_CORE.search(plain(framework or "")))
-
-
-GENERATIONS = {"megatron-core": ("megatron-core-0.8",), "nemo": ("nemo-2023", "nemo-2024")}
-"""Stacks of earlier releases, by the stack of the family."""
-BEFORE_HOPPER = {"nemo-2023": "megatron-lm-2022", "megatron-core-0.8": "megatron-core"}
-"""Stacks of rows on earlier chips, by what their release has on Hopper. Transformer Engine came with Hopper: NeMo of
-2022 and 2023 ran Megatron-LM's own layers; kernels of Hopper's first years are slow, those of Ampere were settled."""
-_RELEASES = (
-    (re.compile(r"mlperf training v?(\d+\.\d+)"), (("3.1", 0),)),
-    (re.compile(r"nemo v?(2\d\.\d\d)"), (("23.12", 0), ("24.07", 1))),
-    (re.compile(r"nemo (20\d\d)"), (("2023", 0),)),
-    (re.compile(r"(?<!\w)core r?v?(0\.\d+)"), (("0.8", 0),)),
-)
-"""Releases as rows say them (MLPerf Training, containers of NeMo, Megatron-Core), with the last one of each earlier
-stack of the family."""
-
-
-def generation(family: str, words: str) -> str:
-    """The stack of a family that words state a release of, or name a document of; the family's own where they state
-    the present one, several that differ, or none."""
-    text = re.sub(r"[-_/\s]+", " ", words.lower())
-    text = " ".join([text, *(one.name for one in vocabulary().training.releases if re.search(one.words, text))])
-    found = [(said[1], last) for pattern, last in _RELEASES if (said := pattern.search(text))]
-    stacks = {next((i for end, i in last if _release(said) <= _release(end)), None) for said, last in found}
-    known, index = GENERATIONS.get(family, ()), next(iter(stacks), None)
-    return known[index] if len(stacks) == 1 and index is not None and index < len(known) else family
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """A version as numbers."""
-    return tuple(map(int, version.split(".")))
-
-
-_HOSTS = re.compile(
-    r"(?<!\w)(pytorch|torch|accelerate|hugging ?face|hf|transformers|lightning|trainer|unsloth|xtuner|modalities|verl)"
-    r"(?!\w)"
-)
-"""Frameworks under which the sharding decides what runs."""
-
-
-def family(framework: str | None, shard: str | None = None) -> Named | None:
-    """The stack that a framework's name belongs to; None where none does."""
-    if framework and shard and _HOSTS.search(plain(framework)) and family(framework) is None:
-        return family("ddp" if sharding(shard).zero == 0 else f"{framework} {shard}")
-    text = re.sub(r"([a-z])\.(?=\s|$)", r"\1", plain(framework or "").replace("megatron lm core", "megatron core"))
-    stacks = vocabulary().training.stacks
-    return next((known for known in stacks if re.search(rf"(?<!\w)({known.words})(?!\w)", text)), None)

@@ -69,7 +69,8 @@ OFFLOADED = re.compile(
 
 
 _MOMENTS = re.compile(
-    r"(?<!\w)((bf16|fp16|fp8|reduced precision) (adam )?moments?( of the optimizer)?|moments? in (bf16|fp16|fp8)"
+    r"(?<!\w)((bf16|fp16|fp8|reduced precision) ((adam )?moments?( of the optimizer)?|optimizer states?)"
+    r"|(moments?|optimizer states?) in (bf16|fp16|fp8)"
     r"|precision aware optimizer)(?!\w)"
 )
 """Words of moments in fewer than 32 bits."""

@@ -7,6 +7,7 @@ import pytest
 from simulator.interop.rows import machines, schedules
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.jsonl import Refused, read_row
+from simulator.interop.rows.stated import stacks
 from simulator.interop.rows.stated.sharding import optimizer, sharding
 from simulator.interop.rows.training import Row
 from simulator.interop.rows.words import vocabulary
@@ -108,7 +109,17 @@ def test_rows_that_predict_more_tokens_have_a_module_on_the_last_stage() -> None
     assert found.scenario.training.stages == (2, 2, 2, 2, 2, 2, 2, 1)
     assert any("multi-token" in words for words in found.assumed)
     assert mapped(flags="DeepSeekV3 (w/o MTP)").scenario.model.mtp_layers == 0
-    assert mapped(flags="mtp=0").scenario.model.mtp_layers == 0
+    for words in (
+        "mtp=0",
+        "MTP off; 16 microbatches",
+        "MTP disabled",
+        "no MTP",
+        "mtp 0",
+        "MTP: 0",
+        "MTP modules not used",
+    ):
+        assert mapped(flags=words).scenario.model.mtp_layers == 0
+    assert mapped(flags="MTP 1").scenario.model.mtp_layers == 1
 
 
 @pytest.mark.parametrize(
@@ -227,6 +238,7 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"shard": "tensor slicing of a new kind"}, "sharding"),
         ({"recompute": "token-wise recompute + CPU swap"}, "recomputation"),
         ({"recompute": "some"}, "recomputation `some`"),
+        ({"recompute": "memory budget 92"}, "recomputation `memory budget 92`"),
         ({"schedule": "zero-bubble"}, "schedule"),
         ({"schedule": "1f1b + vocabulary parallel"}, "schedule"),
         ({"attention": "MLA"}, "attention `MLA`"),
@@ -382,6 +394,10 @@ def test_words_of_sharding(words: str | None, zero: int | None, group: int | str
         ("selective (op)", "full", None, None),
         ("core attention only", "selective", None, None),
         ("mla_up_proj, layernorm", "selective", None, None),
+        ("activation_memory_budget 1.0", "none", None, None),
+        ("memory budget 0", "full", None, None),
+        ("memory budget 30 %", "full", None, 0.7),
+        ("selective (memory budget 0.75)", "full", None, 0.5),
     ],
 )
 def test_words_of_recomputation(words: str, what: str, layers: int | None, share: float | None) -> None:
@@ -404,6 +420,12 @@ def test_words_of_recomputation(words: str, what: str, layers: int | None, share
         ("Megatron-LM + FlashAttention-2", "megatron-lm-2021"),
         ("flash-attention training (PyTorch)", "pytorch-ddp"),
         ("MegatronDeepSpeed", "megatron-deepspeed"),
+        ("PyTorch FSDP2 (Transformer Engine)", "fsdp2"),
+        ("FSDP2 + TE", "fsdp2"),
+        ("BioNeMo recipes", "fsdp2"),
+        ("torchtitan, FSDP2 and TP", "fsdp-eager"),
+        ("TorchNeuron", "neuronx-distributed"),
+        ("own PyTorch loop", "pytorch-ddp"),
         ("PyTorch", None),
     ],
 )
@@ -412,7 +434,7 @@ def test_frameworks(framework: str, stack: str | None) -> None:
 
 
 def stack_of(framework: str, shard: str | None = None) -> str | None:
-    known = names.family(framework, shard)
+    known = stacks.family(framework, shard)
     return known.name if known else None
 
 
@@ -436,16 +458,16 @@ def stack_of(framework: str, shard: str | None = None) -> str | None:
     ],
 )
 def test_earlier_releases_are_a_generation(family: str, words: str, stack: str) -> None:
-    assert names.generation(family, words) == stack
+    assert stacks.generation(family, words) == stack
 
 
 def test_a_row_runs_the_generation_of_its_release() -> None:
-    stacks = {
+    found = {
         (framework, source): mapped(framework=framework, source=source).stack
         for framework in ("Megatron-Core r0.8.0", "NeMo/Megatron-Core")
         for source in ("a table", "mlperf-training-v3.0")
     }
-    assert stacks == {
+    assert found == {
         ("Megatron-Core r0.8.0", "a table"): "megatron-core-0.8",
         ("Megatron-Core r0.8.0", "mlperf-training-v3.0"): "megatron-core-0.8",
         ("NeMo/Megatron-Core", "a table"): "nemo",
@@ -467,7 +489,7 @@ def test_adapters_of_nemo_see_packed_samples() -> None:
 
 
 def test_under_a_general_framework_the_sharding_decides() -> None:
-    assert stack_of("PyTorch 2.4", "FSDP full shard") == "fsdp"
+    assert stack_of("PyTorch 2.4", "FSDP full shard") == stack_of("PyTorch training loop", "FSDP") == "fsdp"
     assert stack_of("Hugging Face Accelerate", "zero3 (DeepSpeed)") == "transformers-deepspeed"
     assert stack_of("Accelerate", "FSDP full shard") == "transformers-fsdp"
     assert (stack_of("Accelerate", "HSDP"), stack_of("PyTorch", "full shard")) == ("transformers-fsdp", "fsdp")
@@ -535,6 +557,12 @@ def test_a_gate_that_deals_experts_out_in_turn_sends_rows_to_neighbours() -> Non
         ("selective recompute of MoE and norms", ("norm", "experts")),
         ("moe layer recompute", ("experts",)),
         ("recompute norm", ("norm",)),
+        ("selective (GELU)", ("activation",)),
+        ("recompute gelu", ("activation",)),
+        ("SwiGLU and layernorm recompute", ("norm", "activation")),
+        ("-r 1", ("activation",)),
+        ("llm.c -r 2", ("norm", "activation")),
+        ("llm.c -r 0", ()),
         ("selective (core attn)", ()),
         ("selective activation recomputation", ()),
         ("full", ()),

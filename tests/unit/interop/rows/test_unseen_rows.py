@@ -241,3 +241,22 @@ def test_more_chips_than_a_pod_are_whole_pods(device: str, devices: int, pods: i
     assert found.scenario.cluster.network.kind == "multislice"
     assert found.scenario.training.parallel.shard_size == devices // pods
     assert any(f"{pods} whole pods" in text for text in found.assumed)
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "shape"),
+    [("Trainium2", 1, (1, 1)), ("Trainium2", 4, (2, 2)), ("trn2.48xlarge", 8, (2, 4)), ("Trainium1", 1, (1, 1))],
+)
+def test_parts_of_an_instance_are_pieces_of_its_torus(device: str, devices: int, shape: tuple[int, ...]) -> None:
+    alone = {"inter_node_gbps_per_device": None, "tp": 1, "pp": 1, "framework": "NeuronX Distributed"}
+    cluster = drafted(device=device, devices=devices, devices_per_node=None, global_batch=16, **alone).scenario.cluster
+    network = cluster.network
+    assert (cluster.devices, network.kind, network.shape, any(network.closed)) == (devices, "torus", shape, False)
+
+
+def test_a_whole_instance_is_a_slice_and_what_no_piece_fills_is_refused() -> None:
+    alone = {"device": "Trainium2", "devices_per_node": None, "tp": 1, "pp": 1, "framework": "NeuronX Distributed"}
+    whole = drafted(**alone, devices=16).scenario.cluster.network
+    assert (whole.kind, whole.shape) == ("multislice", (4, 4))
+    with pytest.raises(Refused, match="5 devices are no piece of a slice of 4 x 4"):
+        drafted(**alone, devices=5, global_batch=10)
