@@ -71,7 +71,7 @@ def test_a_row_cuts_sequences_as_it_says() -> None:
         ("SDPA with cuDNN", "cudnn"),
         ("flash attention 2", "fa2"),
         ("FlashAttention-3", "fa3"),
-        ("no FlashAttention-2", "fa2"),  # eager torchtitan's own: what PyTorch dispatches to since 2.2
+        ("no FlashAttention-2", "sdpa"),  # eager torchtitan's own: what PyTorch dispatches to since 2.2
     ],
 )
 def test_the_kernel_of_attention_is_the_one_that_is_named(words: str, kernel: str) -> None:
