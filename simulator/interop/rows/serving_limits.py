@@ -13,7 +13,7 @@ from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.serving_settings import Told
 from simulator.specs.model import Model
 
-V0 = ("vllm-v0", "vllm-v0-rocm", "vllm-v0-blocks", "vllm-v0-blocks-rocm", "vllm-0.5")
+V0 = ("vllm-v0", "vllm-v0-rocm", "vllm-v0-blocks", "vllm-v0-blocks-rocm", "vllm-0.5", "vllm-0.2")
 """Stacks of that engine."""
 V1 = ("vllm", "vllm-serve", "vllm-offline", "vllm-async")
 """Stacks whose default limits depend on the device and on whether a server asks."""
@@ -29,7 +29,7 @@ LARGE = 70 * 2**30
 def of_v0(stack: str, version: str | None, accelerator: str, model: Model, said: Told) -> tuple[str | None, int]:
     """(policy where it is not the stack's, most tokens of prompts in an iteration) of vLLM's V0 engine."""
     context = said.context or max(model.max_sequence or 4096, 2048)
-    if said.cuts_prompts is False or stack == "vllm-0.5" or context <= LONG or _latent(model):
+    if said.cuts_prompts is False or stack in ("vllm-0.5", "vllm-0.2") or context <= LONG or _latent(model):
         return None, context
     if (card(accelerator)[0] or "").startswith("mi") and not re.match(r"v?0\.6\.[0-4]\b", version or ""):
         return None, context

@@ -26,6 +26,7 @@ BEFORE = {
     "tensorrt-llm-0.9": "tensorrt-llm",
     "tensorrt-llm-0.12": "tensorrt-llm",
     "tensorrt-llm-triton": "tensorrt-llm",
+    "vllm-0.2": "vllm",
     "vllm-0.5": "vllm",
     "vllm-v0": "vllm",
     "vllm-v0-rocm": "vllm",
@@ -58,7 +59,7 @@ MAKERS = re.compile(r"^(meta-(?=llama|opt)|(nvidia|microsoft|google|mistralai|op
 
 VERSIONED = (
     *("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9"),
-    *("vllm", "vllm-serve", "vllm-offline", "vllm-async", "vllm-0.5", "vllm-v0"),
+    *("vllm", "vllm-serve", "vllm-offline", "vllm-async", "vllm-0.2", "vllm-0.5", "vllm-v0"),
 )
 """Stacks of engines that have several: which one a row without a version ran is assumed."""
 

@@ -272,7 +272,7 @@ def test_options_of_engines(words: str | None, found: dict[str, Any]) -> None:
         ("DeepSpeed-Inference", "0.7.3", "fastertransformer"),
         ("NVIDIA NIM", "1.8", "tensorrt-llm"),
         ("NVIDIA Dynamo (vLLM)", "0.4", "vllm-serve"),
-        ("HuggingFace Transformers", "4.40", "vllm-0.5"),
+        ("HuggingFace Transformers", "4.40", "vllm-0.2"),
     ],
 )
 def test_engines_that_others_stand_in_for(engine: str, version: str, stack: str) -> None:

@@ -16,10 +16,10 @@ from simulator.interop.rows.serving import ServingRow
 from simulator.interop.rows.training import Row
 
 FORMS: dict[str, Any] = {"training": Row, "serving": ServingRow, "network": NetworkRow}
-MOST = {"blind": 6, "blind2": 16, "blind3": 21}
+MOST = {"blind": 6, "blind2": 16, "blind3": 21, "blind4": 19}
 """Rows of a source, by test."""
 CASES = [(test, kind) for test in blind.TESTS for kind in FORMS if test.files[kind].exists()]
-ASKED = {"blind": 3, "blind2": 3, "blind3": 1}
+ASKED = {"blind": 3, "blind2": 3, "blind3": 1, "blind4": 2}
 """Kinds of rows, by test."""
 
 
