@@ -3,8 +3,8 @@
 The logs of a submission say how many microbatches a rank accumulates; which axes its devices are on, what it computes
 again and what overlaps stand in the shell script that set it up. Each entry names the script that it was read in, and
 holds for rows of its round and framework on as many devices a model. No entry rests on published step times.
-Everything taken from here is listed as assumed. Left out: attention in 8 bits (`FP8_DPA`), graphs of layers, and the
-exchange of what adapters found in place of the rows that they read (`LORA_A2A`).
+Everything taken from here is listed as assumed. Left out: attention in 8 bits (`FP8_DPA`, on one node), the exchange
+of what adapters found in place of the rows that they read (`LORA_A2A`).
 """
 
 import re
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simulator.interop.rows.training import Row
 
 NVIDIA = "mlcommons/training_results_v4.0 NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo"
+LATER = "mlcommons/training_results_v4.1 NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo"
 DELL = "training_results_v4.1 Dell/benchmarks/llama2_70b_lora/implementations/nemo"
 MANGOBOOST = "training_results_v5.0 MangoBoost/benchmarks/llama2_70b_lora/implementations"
 CONFIGURATION = "conf/megatron_gpt_peft_tuning_config.yaml"
@@ -46,6 +47,8 @@ class Submission:
     largest: int = 1 << 30
     overlaps: bool = True
     """Whether tensor-parallel collectives run beside products."""
+    graphs: bool = False
+    """Whether layers are captured in CUDA graphs."""
     turned: bool = True
     """Whether frozen weights are kept in one order, as in the configuration that NVIDIA's scripts share."""
 
@@ -53,6 +56,7 @@ class Submission:
 SUBMISSIONS = (
     Submission(f"{DELL}/config_XE8640_1x4x4xtp4pp1cp1_2.sh", "v4.1", "nemo", 4, (4, 1), largest=4, overlaps=False),
     Submission(f"{NVIDIA}/config_DGXH100_1x8x4xtp4pp1cp1.sh", "v4", "nemo", 4, (4, 1), smallest=5),
+    Submission(f"{LATER} (16 and 64 nodes, TP=4, CP=2, LAYER_CUDA_GRAPH=1)", "v4.1", "nemo", 8, (4, 2), graphs=True),
     Submission(f"{NVIDIA}/config_DGXH100_128x8x1xtp4pp1cp2.sh", "v4", "nemo", 8, (4, 2)),
     *(
         Submission(
@@ -96,4 +100,7 @@ def stated(row: "Row", assumed: list[str]) -> tuple["Row", dict[str, Any]]:
     flags = "; ".join(filter(None, (row.flags, one.flags)))
     found = {"tp": tp, "pp": 1, "cp": cp, "recompute": row.recompute or one.recompute, "flags": flags}
     more: dict[str, Any] = {} if one.overlaps else {"overlap_tensor": "none"}
+    if one.graphs:
+        assumed.append("graphs of layers, as in the submission")
+        more["cuda_graphs"] = ("all",)
     return row.model_copy(update=found), more | ({"turned_weights": True} if one.turned else {})

@@ -86,3 +86,12 @@ def test_frozen_weights_have_one_order_where_the_submission_says_so(
     assert found.scenario.training is not None
     assert found.scenario.training.turned_weights is turned
     assert any("weights in one order" in one for one in found.assumed) is bool(turned)
+
+
+@pytest.mark.parametrize(("round_", "graphs"), [("v4.0", ()), ("v4.1", ("all",))])
+def test_layers_over_two_ranks_of_sequences_are_captured_from_the_second_round_on(
+    round_: str, graphs: tuple[str, ...]
+) -> None:
+    found = draft(row(source=f"mlperf-training-{round_}"))
+    assert found.scenario.training is not None
+    assert found.scenario.training.cuda_graphs == graphs
