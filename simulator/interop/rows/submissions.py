@@ -56,7 +56,7 @@ class Submission:
 SUBMISSIONS = (
     Submission(f"{DELL}/config_XE8640_1x4x4xtp4pp1cp1_2.sh", "v4.1", "nemo", 4, (4, 1), largest=4, overlaps=False),
     Submission(f"{NVIDIA}/config_DGXH100_1x8x4xtp4pp1cp1.sh", "v4", "nemo", 4, (4, 1), smallest=5),
-    Submission(f"{LATER} (16 and 64 nodes, TP=4, CP=2, LAYER_CUDA_GRAPH=1)", "v4.1", "nemo", 8, (4, 2), graphs=True),
+    Submission(f"{LATER}/config_*_16x8x1xtp4pp1cp2.sh", "v4.1", "nemo", 8, (4, 2), graphs=True),
     Submission(f"{NVIDIA}/config_DGXH100_128x8x1xtp4pp1cp2.sh", "v4", "nemo", 8, (4, 2)),
     *(
         Submission(
@@ -101,6 +101,6 @@ def stated(row: "Row", assumed: list[str]) -> tuple["Row", dict[str, Any]]:
     found = {"tp": tp, "pp": 1, "cp": cp, "recompute": row.recompute or one.recompute, "flags": flags}
     more: dict[str, Any] = {} if one.overlaps else {"overlap_tensor": "none"}
     if one.graphs:
-        assumed.append("graphs of layers, as in the submission")
+        assumed.append("graphs of layers, as in the submission (LAYER_CUDA_GRAPH=1)")
         more["cuda_graphs"] = ("all",)
     return row.model_copy(update=found), more | ({"turned_weights": True} if one.turned else {})
