@@ -33,7 +33,7 @@ _NEEDED = ("tokens", "hidden", "top_k", "experts")
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `collective`."""
     parser.add_argument("cluster", metavar="CLUSTER", help="cluster profile: a name or a file")
-    parser.add_argument("--op", metavar="NAME", required=True, help="all_reduce, all_to_all, dispatch, ...")
+    parser.add_argument("--op", metavar="NAME", required=True, help="all_reduce, all_to_all, dispatch, ...; nccl-tests' names too")
     parser.add_argument("--size", metavar="SIZE", help="bytes as nccl-tests count them, for example 64MB")
     parser.add_argument("--sizes", metavar="LOW:HIGH", type=_sizes, help="every power of two from 1K to 8G, as 1K:8G")
     parser.add_argument("--log", metavar="FILE", help="set the times of a log of nccl-tests beside the simulated ones")
@@ -116,6 +116,7 @@ def _groups(text: str) -> tuple[tuple[int, ...], ...]:
 def execute(arguments: Namespace) -> int:
     """Price and show."""
     from simulator.cli import outputs
+    from simulator.collectives import operation_of
     from simulator.study.collective import AskedCollective, price
 
     inputs = (arguments.log,) if arguments.log else ()
@@ -123,7 +124,7 @@ def execute(arguments: Namespace) -> int:
     if arguments.sizes or arguments.log:
         return _over_sizes(arguments)
     _check_single(arguments)
-    operation = arguments.op.removeprefix("moe_").replace("-", "_")
+    operation = operation_of(arguments.op.replace("-", "_").removeprefix("moe_"))
     size, routing = _exchanged(arguments, operation) if operation in _EXCHANGES else (_size(arguments), None)
     library = arguments.library or ("alltoall" if routing and arguments.algorithm == "auto" else None)
     found = price(
@@ -141,7 +142,7 @@ def execute(arguments: Namespace) -> int:
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
         from simulator.report.collective.page import page
 
-        console.write(page(found))
+        console.write(page(found) + _remark(arguments, "  "))
     return 0
 
 
@@ -177,7 +178,7 @@ def _over_sizes(arguments: Namespace) -> int:
     found = sweep(
         AskedSizes(
             arguments.cluster,
-            arguments.op.replace("-", "_"),
+            arguments.op,
             arguments.sizes or logged,
             arguments.group or (),
             ranks,
@@ -197,8 +198,16 @@ def _over_sizes(arguments: Namespace) -> int:
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
         from simulator.report.collective.sizes import page
 
-        console.write(page(found, width=console.width()))
+        console.write(page(found, width=console.width()) + _remark(arguments, "# "))
     return 0
+
+
+def _remark(arguments: Namespace, before: str) -> str:
+    """A line on what a name of another program stands for, where that is no mere spelling."""
+    from simulator.collectives import remark_on
+
+    remark = remark_on(arguments.op)
+    return f"{before}{remark}\n" if remark else ""
 
 
 def _size(arguments: Namespace) -> float:

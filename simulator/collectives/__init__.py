@@ -2,6 +2,7 @@
 
 from simulator.collectives.closed_form import CollectiveCost, cost, cost_of
 from simulator.collectives.library import library_of, unfit, way_of
+from simulator.collectives.names import operation_of, remark_on
 from simulator.collectives.occupied import Occupied
 from simulator.collectives.phase import Phase
 from simulator.collectives.plan import EXCHANGED, OPERATIONS, Plan, activities, duration, plan, steps
@@ -21,7 +22,9 @@ __all__ = [
     "cost_of",
     "duration",
     "library_of",
+    "operation_of",
     "plan",
+    "remark_on",
     "steps",
     "token_bytes",
     "unfit",

@@ -42,11 +42,13 @@ class NcclLog:
     nodes: int | None
     release: str = ""
     """Of NCCL, such as 2.26.2; empty where it does not say."""
+    refused: tuple[Problem, ...] = ()
+    """Lines that look like rows and are none, such as those that a cut or another program's output damaged."""
 
 
 def read_log(path: str | Path) -> NcclLog:
-    """Read a log; InputError with file and line where a row is not as its columns say, or where it has none."""
-    columns, sizes = COLUMNS, []
+    """Read a log; a row that is not as its columns say is refused by itself. InputError where none is left."""
+    columns, sizes, refused = COLUMNS, list[LoggedSize](), list[Problem]()
     places: dict[int, str] = {}
     release = ""
     for line in read_lines(path):
@@ -59,10 +61,17 @@ def read_log(path: str | Path) -> NcclLog:
             if "size" in words and "busbw" in words:
                 columns = tuple(words)
         elif text[:1].isdigit():
-            sizes.append(_row(line, text.split(), columns))
+            row = _row(line, text.split(), columns)
+            if isinstance(row, Problem):
+                refused.append(row)
+            else:
+                sizes.append(row)
+    if not sizes and refused:
+        raise InputError(*refused)
     if not sizes:
         raise InputError(Problem("has no rows of nccl-tests", file=str(path), hint="write what the test printed"))
-    return NcclLog(tuple(sizes), len(places) or None, len(set(places.values())) or None, release)
+    nodes = len(set(places.values())) or None
+    return NcclLog(tuple(sizes), len(places) or None, nodes, release, tuple(refused))
 
 
 def _release(text: str) -> str:
@@ -75,18 +84,19 @@ def _release(text: str) -> str:
     return ""
 
 
-def _row(line: Line, words: list[str], columns: tuple[str, ...]) -> LoggedSize:
+def _row(line: Line, words: list[str], columns: tuple[str, ...]) -> LoggedSize | Problem:
+    """The row that a line is, or what is wrong with it."""
     names = list(columns)
     for missing in _OPTIONAL:  # operations that reduce nothing, or have no root, print nothing there
         if len(words) < len(names) and missing in names:
             names.remove(missing)
     if len(words) != len(names):
         problem = f"{len(words)} columns where the head names {len(columns)}"
-        raise InputError(Problem(problem, file=line.file, line=line.number, hint=" ".join(columns)))
+        return Problem(problem, file=line.file, line=line.number, hint=" ".join(columns))
     first = dict(zip(reversed(names), reversed(words), strict=True))
     times = [float(word) for name, word in zip(names, words, strict=True) if name == "time" and _is_time(word)]
     if not times or not _is_count(words[0]) or int(words[0]) < 1:
-        raise InputError(Problem("is no row of nccl-tests: no size, or no time above 0", line.file, line.number))
+        return Problem("is no row of nccl-tests: no size, or no time above 0", line.file, line.number)
     count = first.get("count", "0")
     return LoggedSize(
         float(words[0]),

@@ -42,9 +42,10 @@ def price(asked: AskedCollective) -> CollectiveDocument:
         profile, own = library_of(asked.library, profile)
         algorithm = own if asked.algorithm == "auto" else asked.algorithm
     group = [range(ranks)]
-    cost = collectives.cost_of(asked.operation, group, asked.size_bytes, machine, profile, algorithm, asked.routing)
+    operation = collectives.operation_of(asked.operation)
+    cost = collectives.cost_of(operation, group, asked.size_bytes, machine, profile, algorithm, asked.routing)
     return CollectiveDocument(
-        operation=asked.operation,
+        operation=operation,
         cluster=cluster.name,
         library=profile.name,
         algorithm=", ".join(cost.algorithms),

@@ -58,6 +58,7 @@ class AskedSizes:
 
 def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
     """Every size with nothing else on the fabric; InputError where it cannot be."""
+    asked = replace(asked, operation=collectives.operation_of(asked.operation))
     if asked.operation.partition(":")[0] not in OPERATIONS:
         hint = nearest(asked.operation, OPERATIONS) or ", ".join(OPERATIONS)
         raise InputError(Problem(f"unknown collective `{asked.operation}`", hint=hint))
@@ -78,6 +79,7 @@ def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
         dtype=asked.dtype if asked.form is None else f"{asked.dtype}, sent as {asked.form}",
         curves=(_measured(own, asked), *others),
         log=asked.log[0] if asked.log else "",
+        refused=tuple(str(one) for one in asked.log[1].refused) if asked.log else (),
     )
 
 

@@ -54,8 +54,8 @@ def count(asked: AskedNetwork) -> NetworkDocument:
     if asked.operation is not None:
         profile = load_spec(CollectiveProfile, cluster.collectives)
         every = [range(machine.devices)]
-        load = collectives.cost_of(asked.operation, every, asked.size_bytes, machine, profile, asked.algorithm).load
-        name = asked.operation
+        name = collectives.operation_of(asked.operation)
+        load = collectives.cost_of(name, every, asked.size_bytes, machine, profile, asked.algorithm).load
     longest, seconds = longest_way(machine)
     keys, injected = cluster.network.more, _injected(machine)
     links = {kind: last - first for kind, first, last in _blocks(machine) if _is_shown(kind, machine)}

@@ -109,6 +109,8 @@ def _row(mapped: MappedCollective) -> tuple[object, ...]:
 
 def _logged(path: Path, cluster: str | None) -> list[tuple[object, ...]]:
     log = read_log(path)
+    if log.refused:  # a profile is fitted to whole logs
+        raise InputError(*log.refused)
     text = path.read_text(encoding="utf-8", errors="replace")[:4000]
     named = re.search("|".join(WORDS), f"{path.name} {text}".lower())
     if named is None:

@@ -12,6 +12,8 @@ from simulator.results.documents.collective import CollectiveCurve, CollectiveSw
 _BAR = 16
 _LEAST_BAR = 6
 MEGABYTE = 1 << 20
+_MOST_REFUSED = 10
+"""Lines of a log that are shown as refused."""
 
 
 def page(document: CollectiveSweepDocument, width: int = 100) -> str:
@@ -26,6 +28,7 @@ def page(document: CollectiveSweepDocument, width: int = 100) -> str:
     lines += _table(own, document, width)
     if document.log:
         lines += _errors(own.sizes, document.log)
+        lines += _refused(document.refused)
     if others:
         lines += ["", *_compared(document.curves)]
     return "\n".join(lines) + "\n"
@@ -72,6 +75,16 @@ def _errors(sizes: Sequence[SizedCollective], log: str) -> list[str]:
                 f"signed {errors.mean():+.1%} of {plural(len(chosen), 'size')}"
             )
     return lines
+
+
+def _refused(lines: Sequence[str]) -> list[str]:
+    """Lines of a log that are no rows, the first of them in words."""
+    if not lines:
+        return []
+    more = len(lines) - _MOST_REFUSED
+    rest = [f"#   and {more:,} more"] if more > 0 else []
+    head = f"# {plural(len(lines), 'line')} of the log refused:"
+    return [head, *(f"#   {clean(one)}" for one in lines[:_MOST_REFUSED]), *rest]
 
 
 def _compared(curves: Sequence[CollectiveCurve]) -> list[str]:

@@ -85,3 +85,5 @@ class CollectiveSweepDocument:
     """The library's choice first."""
     log: str = ""
     """File of the measured times; empty where there is none."""
+    refused: tuple[str, ...] = ()
+    """Lines of it that are no rows, with what is wrong."""

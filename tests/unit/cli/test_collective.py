@@ -62,6 +62,30 @@ def test_what_is_refused(arguments: list[str], words: str, capsys: Capture) -> N
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("alltoall", "all_to_all"),
+        ("sendrecv", "shift"),
+        ("reduce", "broadcast"),
+        ("reduce-scatter", "reduce_scatter"),
+        ("AllGather", "all_gather"),
+        ("all_reduce_perf", "all_reduce"),
+    ],
+)
+def test_names_of_nccl_tests_mean_operations_of_ours(theirs: str, ours: str, capsys: Capture) -> None:
+    def figures(operation: str, *sized: str) -> str:
+        asked = ["collective", "dgx-h100", "--op", operation, "--ranks", "8", *sized, "--json", "-"]
+        assert main(asked) == 0
+        return capsys.readouterr().out
+
+    for sized in (("--size", "64MB"), ("--sizes", "64M")):
+        assert figures(theirs, *sized) == figures(ours, *sized)
+    assert main(["collective", "dgx-h100", "--op", theirs, "--ranks", "8", "--size", "64MB"]) == 0
+    told = theirs in ("reduce", "sendrecv")  # no mere spellings
+    assert (f"  {theirs}: " in capsys.readouterr().out) == told
+
+
 def over_sizes(*more: str) -> list[str]:
     return ["collective", "dgx-h100", "--op", "all_reduce", "--sizes", "1K:1G:1024", *more]
 

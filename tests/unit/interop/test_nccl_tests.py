@@ -57,6 +57,13 @@ def test_columns_follow_the_head(tmp_path: Path) -> None:
     assert read_log(written(tmp_path, head + row)).sizes[0].time_s == pytest.approx(20e-6)
 
 
+def test_a_damaged_line_is_refused_by_itself(tmp_path: Path) -> None:
+    log = read_log(written(tmp_path, HEAD + ROW + "2097152 5242\n" + ROW.replace("1048576", "4194304")))
+    assert [one.size_bytes for one in log.sizes] == [1048576.0, 4194304.0]
+    (refused,) = log.refused
+    assert (refused.line, refused.message) == (10, "2 columns where the head names 13")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
