@@ -33,7 +33,9 @@ _NEEDED = ("tokens", "hidden", "top_k", "experts")
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `collective`."""
     parser.add_argument("cluster", metavar="CLUSTER", help="cluster profile: a name or a file")
-    parser.add_argument("--op", metavar="NAME", required=True, help="all_reduce, all_to_all, dispatch, ...; nccl-tests' names too")
+    parser.add_argument(
+        "--op", metavar="NAME", required=True, help="all_reduce, all_to_all, dispatch, ...; nccl-tests' names too"
+    )
     parser.add_argument("--size", metavar="SIZE", help="bytes as nccl-tests count them, for example 64MB")
     parser.add_argument("--sizes", metavar="LOW:HIGH", type=_sizes, help="every power of two from 1K to 8G, as 1K:8G")
     parser.add_argument("--log", metavar="FILE", help="set the times of a log of nccl-tests beside the simulated ones")

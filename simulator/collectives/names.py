@@ -7,8 +7,8 @@ _OTHERS = {
     "reduce": "broadcast",
     "bcast": "broadcast",
 }
-"""Names without `_` that are not an operation's own. nccl-tests' sendrecv passes a message on to the next rank while one
-comes in. A reduce is a broadcast run the other way: NCCL plans both as the same chain (`src/graph/tuning.cc`)."""
+"""Names without `_` that are not an operation's own. nccl-tests' sendrecv passes a message on to the next rank while
+one comes in. A reduce is a broadcast run the other way: NCCL plans both as one chain (`src/graph/tuning.cc`)."""
 _OWN = {operation.replace("_", ""): operation for operation in OPERATIONS}
 
 

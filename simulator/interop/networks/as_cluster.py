@@ -42,17 +42,22 @@ def told(path: str) -> NetworkFormat | None:
     if place.name in ("topology.conf", "topology.yaml"):
         return "slurm"
     if place.suffix in (".yml", ".yaml"):
+        if _begins(place, "- topology:", "- {topology:"):
+            return "slurm"
         return "astra-sim" if _begins(place, "npus_count") else None
+    if _begins(place, "switchname=", "blockname="):
+        return "slurm"
     return "mpigraph" if place.suffix == ".csv" or _begins(place, "START mpiGraph") else None
 
 
-def _begins(place: Path, words: str) -> bool:
-    """Whether a line at the beginning of a file, a regular one, begins with some words."""
+def _begins(place: Path, *words: str) -> bool:
+    """Whether a line at the beginning of a file, a regular one, begins with one of some words, in any capitals."""
     try:
         if not place.is_file():  # opening a pipe could wait for ever
             return False
         with place.open("rb") as file:
-            return any(line.startswith(words.encode()) for line in file.read(_BEGINNING).splitlines())
+            wanted = tuple(word.lower().encode() for word in words)
+            return any(line.lower().startswith(wanted) for line in file.read(_BEGINNING).splitlines())
     except (OSError, ValueError):  # ValueError: no file has such a name
         return False
 

@@ -1,36 +1,44 @@
-"""Slurm's `topology.conf` (plug-ins tree and block) and `topology.yaml` (tree, block, flat).
+"""Slurm's `topology.conf` (plug-ins tree and block) and `topology.yaml` (tree, block, ring, torus3d).
 
 These say which switch has which nodes, and nothing of rates (`LinkSpeed` has no effect in Slurm either): switches are
-taken not to block, so that a cable up carries all that comes from below. Grammar: SchedMD/slurm, topology.conf(5) and
-topology.yaml(5).
+taken not to block, so that a cable up carries all that comes from below; a cable between neighbours of a ring or torus
+carries what the cards of a node do. Slurm allows trees that nothing joins; they are no one network and are refused.
+Left out: `regions` of a torus. Grammar: SchedMD/slurm, topology.conf(5) and topology.yaml(5).
 """
 
-import re
 from typing import Any
-
-import yaml
 
 from simulator.errors import InputError, Problem
 from simulator.interop.networks import Read
+from simulator.interop.networks.slurm_lines import Line, hosts, of_conf, of_yaml
 from simulator.specs.hardware import Cluster
 
-_MOST_NAMES = 200_000
-_PART = re.compile(r"([^\[\],]+)(?:\[([\d,\-]+)\])?([^\[\],]*)")
 _TOP = "core"
+_FREE = "cables between switches carry all that comes from below: Slurm's file says nothing of rates"
+_NEXT = "a cable to a neighbour carries what the cards of a node do: Slurm's file says nothing of rates"
+_AXES = ("x", "y", "z")
 
 
 def read(text: str, name: str, cluster: Cluster) -> Read:
     """The switches as a network of kind `graph`."""
-    lines = _of_yaml(text, name) if name.endswith((".yaml", ".yml")) else _of_conf(text, name)
-    nodes = {switch: hosts(entry.get("nodes", ""), name, line) for switch, (entry, line) in lines.items()}
-    children = {switch: hosts(entry.get("switches", ""), name, line) for switch, (entry, line) in lines.items()}
-    above = _above(children, lines, name)
-    homes = {host: switch for switch, some in nodes.items() for host in some}
-    if not homes:
-        raise InputError(Problem("names no nodes", name, hint="SwitchName=leaf0 Nodes=n[0-15]"))
     if cluster.node.nics is None:
         raise InputError(Problem(f"nodes of `{cluster.name}` have no cards", name, hint="name another `--cluster`"))
     injected = cluster.node.nics.count * cluster.node.nics.bandwidth.value
+    first = next((line for line in map(str.strip, text.splitlines()) if line and line[0] != "#"), "")
+    is_yaml = name.endswith((".yaml", ".yml")) or first.startswith("-")
+    kind, lines = of_yaml(text, name) if is_yaml else of_conf(text, name)
+    if kind in ("ring", "torus3d"):
+        return _grid(kind, lines, name, injected)
+    return _tree(kind, lines, name, injected, is_yaml)
+
+
+def _tree(kind: str, lines: dict[str, Line], name: str, injected: float, is_yaml: bool) -> Read:
+    """Switches above switches, or blocks below one network."""
+    nodes = {switch: hosts(line.nodes, name, line.number) for switch, line in lines.items()}
+    above = _above(lines, name)
+    homes = {host: switch for switch, some in nodes.items() for host in some}
+    if not homes:
+        raise InputError(Problem("names no nodes", name, hint="SwitchName=leaf0 Nodes=n[0-15]"))
     below = dict.fromkeys(lines, 0)
     for switch in homes.values():
         here: str | None = switch
@@ -42,16 +50,31 @@ def read(text: str, name: str, cluster: Cluster) -> Read:
         else:
             raise InputError(Problem(f"switches lead back to `{switch}`", name))
     tops = [switch for switch in lines if switch not in above and below[switch]]
+    assumed = [_FREE]
     if len(tops) > 1:
+        if kind == "tree":
+            raise InputError(_in_parts(tops, lines, name, is_yaml))
         above |= dict.fromkeys(tops, _TOP)
+        assumed.append("blocks meet in one switch that does not block: Slurm's file says nothing of what joins them")
     cables = [
         {"between": [low, high], "bandwidth": f"{below[low] * injected / 1e9:.12g} GB/s"}
         for low, high in above.items()
         if below[low]
     ]
     network = {"kind": "graph", "hosts": _rows(homes), "cables": cables}
-    assumed = ["cables between switches carry all that comes from below: Slurm's file says nothing of rates"]
     return Read({"nodes": len(homes), "network": network}, assumed)
+
+
+def _in_parts(tops: list[str], lines: dict[str, Line], name: str, is_yaml: bool) -> Problem:
+    """Trees that nothing joins."""
+    message = f"nothing joins the tree below `{tops[1]}` to the one below `{tops[0]}`"
+    if len(tops) > 2:
+        message += f" ({len(tops):,} trees in all)"
+    all_of_them = ",".join(tops if len(tops) <= 8 else [*tops[:7], "..."])
+    switch = (
+        f'{{switch: {_TOP}, children: "{all_of_them}"}}' if is_yaml else f"SwitchName={_TOP} Switches={all_of_them}"
+    )
+    return Problem(message, name, lines[tops[1]].number, hint=f"write what does, `{switch}`, or keep one tree")
 
 
 def _rows(homes: dict[str, str]) -> list[dict[str, Any]]:
@@ -65,77 +88,64 @@ def _rows(homes: dict[str, str]) -> list[dict[str, Any]]:
     return found
 
 
-def _above(children: dict[str, list[str]], lines: dict[str, Any], name: str) -> dict[str, str]:
+def _above(lines: dict[str, Line], name: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for high, lows in children.items():
-        for low in lows:
+    for high, line in lines.items():
+        for low in hosts(line.switches, name, line.number):
             if low not in lines:
-                raise InputError(Problem(f"`{high}` joins a switch `{low}` that is not there", name, lines[high][1]))
+                raise InputError(Problem(f"`{high}` joins a switch `{low}` that is not there", name, line.number))
             found[low] = high
     return found
 
 
-def hosts(text: str, name: str, line: int | None = None) -> list[str]:
-    """Names of a host list such as `n[0-3,8],login`; InputError for what is none."""
-    found: list[str] = []
-    rest = text.strip()
-    while rest:
-        match = _PART.match(rest)
-        if match is None or (match.end() < len(rest) and rest[match.end()] != ","):
-            raise InputError(Problem(f"`{text[:60]}` is no list of hosts", name, line, hint="write n[0-15]"))
-        before, ranges, after = match.groups()
-        found += [f"{before}{number}{after}" for number in _numbers(ranges, text, name, line)] if ranges else [before]
-        rest = rest[match.end() + 1 :]
+def _grid(kind: str, lines: dict[str, Line], name: str, injected: float) -> Read:
+    """Nodes of a ring or of a torus, x first, each at a switch of its own that is joined to its neighbours."""
+    if len(lines) > 1:
+        first, second = list(lines)[:2]
+        message = f"nothing joins `{second}` to `{first}`: they are no one network"
+        raise InputError(Problem(message, name, lines[second].number, hint="keep one of them"))
+    (title, line), *_ = lines.items()
+    names = hosts(line.nodes, name, line.number)
+    shape = (len(names),) if kind == "ring" else _shape(line, title, name)
+    count = 1
+    for size in shape:
+        count *= size
+    if not names or count != len(names) or len(set(names)) != count:
+        message = f"`{title}` has {count:,} places and names {len(set(names)):,} nodes"
+        raise InputError(Problem(message, name, line.number, hint=f"name {count:,} nodes, each once"))
+    cables = [
+        {"between": [names[here], names[there]], "bandwidth": f"{injected / 1e9:.12g} GB/s"}
+        for here, there in neighbours(shape)
+    ]
+    network = {"kind": "graph", "hosts": [{"switches": [one]} for one in names], "cables": cables}
+    return Read({"nodes": count, "network": network}, [_NEXT])
+
+
+def neighbours(shape: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Pairs of places on a grid that closes in each dimension, the first dimension counted first; two in a row have one
+    cable."""
+    found, step = list[tuple[int, int]](), 1
+    total = 1
+    for size in shape:
+        total *= size
+    for size in shape:
+        for place in range(total):
+            at = place // step % size
+            if at + 1 < size:
+                found.append((place, place + step))
+            elif size > 2:
+                found.append((place, place - at * step))
+        step *= size
     return found
 
 
-def _numbers(ranges: str, text: str, name: str, line: int | None) -> list[str]:
-    found: list[str] = []
-    for part in ranges.split(","):
-        low, _, high = part.partition("-")
-        high = high or low
-        if not (low.isdecimal() and high.isdecimal()) or not 0 <= int(high) - int(low) < _MOST_NAMES:
-            raise InputError(Problem(f"`{text[:60]}` is no list of hosts", name, line, hint="write n[0-15]"))
-        found += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
-    return found
-
-
-def _of_conf(text: str, name: str) -> dict[str, tuple[dict[str, str], int | None]]:
-    found: dict[str, tuple[dict[str, str], int | None]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        pairs = {key.lower(): value for key, _, value in (word.partition("=") for word in words)}
-        if not pairs or "blocksizes" in pairs:
-            continue
-        switch = pairs.get("switchname") or pairs.get("blockname")
-        if not switch:
-            hint = "SwitchName=leaf0 Nodes=n[0-15]"
-            raise InputError(Problem(f"`{words[0][:40]}` names neither a switch nor a block", name, number, hint=hint))
-        if switch in found:
-            raise InputError(Problem(f"`{switch}` is there twice", name, number))
-        found[switch] = pairs, number
-    return found
-
-
-def _of_yaml(text: str, name: str) -> dict[str, tuple[dict[str, str], int | None]]:
-    try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else None
-        raise InputError(Problem(f"is no YAML: {getattr(error, 'problem', 'too deep')}", name, line)) from None
-    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
-    entry = next((one for one in entries if one.get("cluster_default")), entries[0] if entries else None)
-    if entry is None:
-        raise InputError(Problem("lists no topologies", name, hint="- {topology: t, tree: {switches: [...]}}"))
-    for kind, word, one in (("tree", "switches", "switch"), ("block", "blocks", "block")):
-        if isinstance(entry.get(kind), dict):
-            rows = entry[kind].get(word)
-            if not isinstance(rows, list) or not all(isinstance(row, dict) and one in row for row in rows):
-                raise InputError(Problem(f"`{kind}` has no list of `{word}`", name))
-            return {
-                str(row[one]): ({"nodes": str(row.get("nodes", "")), "switches": str(row.get("children", ""))}, None)
-                for row in rows
-            }
-    hint = "write the cluster by hand: docs, bring your own cluster"
-    raise InputError(Problem("only topologies `tree` and `block` are read", name, hint=hint))
+def _shape(line: Line, title: str, name: str) -> tuple[int, ...]:
+    if "regions" in line.keys:
+        message = f"`{title}` places its nodes by `regions`, which are not read"
+        raise InputError(Problem(message, name, line.number, hint="list all `nodes`, x first"))
+    dims = line.keys.get("dims")
+    sizes = [dims.get(axis) for axis in _AXES] if isinstance(dims, dict) else []
+    shape = tuple(size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and size > 0)
+    if len(shape) < len(_AXES):
+        raise InputError(Problem(f"`{title}` has no `dims`", name, line.number, hint="dims: {x: 4, y: 4, z: 4}"))
+    return shape

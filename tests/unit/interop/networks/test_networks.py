@@ -78,8 +78,30 @@ def test_slurm_trees(tmp_path: Path, name: str, text: str) -> None:
     assert machine.capacity[machine.route(0, 8 * 31)[1]] == 16 * 8 * 50e9  # all that comes from below
 
 
-def test_slurm_blocks_meet_above(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "text"), [("site.conf", CONF), ("net", CONF), ("my.yml", TREE), ("my.yaml", TREE)])
+def test_slurm_shows_in_what_a_file_says(tmp_path: Path, name: str, text: str) -> None:
+    assert made(tmp_path, name, text)[0].nodes == 32
+
+
+def test_slurm_rings_and_tori_are_cables_between_neighbours(tmp_path: Path) -> None:
+    ring = '- topology: r\n  ring:\n    rings:\n    - {ring: r0, nodes: "n[0-5]"}\n'
+    cluster, machine = made(tmp_path, "topology.yaml", ring)
+    assert (cluster.nodes, cluster.network.kind) == (6, "graph")
+    assert way(machine, 0, 8) == ["switch n0 > switch n1"] and way(machine, 0, 8 * 5) == ["switch n0 > switch n5"]
+    assert len(way(machine, 0, 8 * 3)) == 3
+    assert len(machine.capacity) - machine.first_outer == 2 * 6 * 8 + 2 * 6
+    assert machine.capacity[machine.route(0, 8)[1]] == 8 * 50e9  # what the cards of a node do
+    torus = '- topology: t\n  torus3d: {toruses: [{name: t0, dims: {x: 4, y: 3, z: 2}, nodes: "n[00-23]"}]}\n'
+    cluster, machine = made(tmp_path, "topology.yaml", torus)
+    assert cluster.nodes == 24
+    steps = {1: 1, 3: 1, 2: 2, 4: 1, 8: 1, 12: 1, 16: 2, 23: 3}  # x first; 8 is the third row of y, which closes
+    assert {node: len(way(machine, 0, 8 * node)) for node in steps} == steps
+    assert len(machine.capacity) - machine.first_outer == 2 * 24 * 8 + 2 * (24 + 24 + 12)
+
+
+def test_slurm_blocks_meet_above(tmp_path: Path, capsys: Capture) -> None:
     cluster, machine = made(tmp_path, "topology.conf", BLOCKS)
+    assert "assumed: blocks meet in one switch" in capsys.readouterr().out
     assert cluster.nodes == 36
     assert way(machine, 0, 8 * 18) == ["switch b0 > switch core", "switch core > switch b1"]
 
@@ -186,7 +208,40 @@ BAD = {
         (),
         "lead back to",
     ),
-    "slurm tori": ("topology.yaml", "- {topology: t, torus3d: {toruses: []}}\n", (), "only topologies `tree` and"),
+    "slurm tori": ("topology.yaml", "- {topology: t, torus3d: {toruses: []}}\n", (), "no list of `toruses`"),
+    "slurm tori by regions": (
+        "topology.yaml",
+        "- topology: t\n  torus3d:\n    toruses:\n    - {name: a, dims: {x: 2, y: 2, z: 2}, regions: []}\n",
+        (),
+        "topology.yaml:4: `a` places its nodes by `regions`, which are not read",
+    ),
+    "slurm tori of other sizes": (
+        "topology.yaml",
+        '- {topology: t, torus3d: {toruses: [{name: a, dims: {x: 2, y: 2, z: 2}, nodes: "n[0-6]"}]}}\n',
+        (),
+        "`a` has 8 places and names 7 nodes",
+    ),
+    "slurm rings apart": (
+        "topology.yaml",
+        "- topology: t\n  ring: {rings: [{ring: a, nodes: x},\n   {ring: b, nodes: y}]}\n",
+        (),
+        "topology.yaml:3: nothing joins `b` to `a`",
+    ),
+    "slurm flat": ("topology.yaml", "- {topology: t, flat: true}\n", (), "`flat` says nothing of the network"),
+    "slurm trees apart": (
+        "topology.conf",
+        CONF + "SwitchName=leaf2 Nodes=m[0-3]\nSwitchName=other Switches=leaf2\n",
+        (),
+        "topology.conf:6: nothing joins the tree below `other` to the one below `spine`; "
+        "write what does, `SwitchName=core Switches=spine,other`",
+    ),
+    "slurm trees apart in yaml": (
+        "topology.yaml",
+        "- topology: t\n  tree:\n    switches:\n    - {switch: a, nodes: x}\n    - {switch: b, nodes: y}\n",
+        (),
+        "topology.yaml:5: nothing joins the tree below `b` to the one below `a`; "
+        'write what does, `{switch: core, children: "a,b"}`',
+    ),
     "a graph that is no json": ("g.json", "{", ("--format", "networkx"), "g.json:1:2: is no JSON"),
     "a graph in parts": (
         "g.json",
