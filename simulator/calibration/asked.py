@@ -16,6 +16,9 @@ from simulator.specs import data_root
 if TYPE_CHECKING:
     import pandas as pd
 
+SAID = 8
+"""Refused rows that are listed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -54,6 +57,13 @@ class Asked:
     say: Callable[[str], None] = print
     """Where lines of the report go."""
 
+    def say_refused(self, reasons: Sequence[str]) -> None:
+        """Say what of a file is damaged and not used, of many the first `SAID`."""
+        for reason in reasons[:SAID]:
+            self.say(f"refused: {printable(reason)}")
+        if len(reasons) > SAID:
+            self.say(f"and {len(reasons) - SAID} rows more")
+
     def chosen(self, known: Iterable[str], what: str) -> tuple[str, ...]:
         """The profiles asked for, all known ones where none is named; InputError for one that is not known."""
         known = tuple(known)
@@ -62,6 +72,11 @@ class Asked:
                 problem = f"there are no measurements for {what} `{name}`"
                 raise InputError(Problem(problem, hint=nearest(name, known) or ", ".join(known)))
         return self.profiles or known
+
+
+def printable(words: str) -> str:
+    """Words of a file as they may be shown on a terminal."""
+    return "".join(letter for letter in words if letter.isprintable())
 
 
 def prepare(out: Path) -> None:

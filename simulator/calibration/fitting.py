@@ -103,7 +103,7 @@ def solution(
         x_scale=high - low,
     )
     share = (found.x - low) / (high - low)
-    errors_ = _standard_errors(found.jac[: -len(names)] * (high - low), found.fun[: -len(names)], noise)
+    errors_ = standard_errors(found.jac[: -len(names)] * (high - low), found.fun[: -len(names)], noise)
     return Solution(
         decode(found.x),
         tuple(n for n, e in zip(names, errors_, strict=True) if not e < LOOSE),
@@ -111,8 +111,9 @@ def solution(
     )
 
 
-def _standard_errors(jacobian: Floats, off: Floats, least: float) -> Floats:
-    """Of each coefficient, from the curvature at the minimum; `jacobian` and errors are in shares of the ranges.
+def standard_errors(jacobian: Floats, off: Floats, least: float) -> Floats:
+    """Of each coefficient, from the curvature at the minimum; `jacobian` (rows, coefficients) and errors are in shares
+    of the ranges, `off` are the rows' residuals, which are known to `least` at best.
 
     A combination of coefficients that no row depends on counts as `FLAT` ranges wide, so that it is those in it that
     are called loose, and not all others for what rounding gives them of it.

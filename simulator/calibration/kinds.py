@@ -65,7 +65,8 @@ KINDS = {
 
 
 def calibrate(name: str, asked: Asked, given: Collection[str] = ()) -> None:
-    """Fit one kind; `given` are the options that were named. InputError where files, options or packages are wrong."""
+    """Fit one kind; `given` are the options that were named. InputError where files, options or packages are wrong,
+    without an empty folder left behind."""
     kind = KINDS[name]
     for option in given:
         if option not in (*kind.options, "profiles", "out"):
@@ -80,9 +81,15 @@ def calibrate(name: str, asked: Asked, given: Collection[str] = ()) -> None:
         if not file.exists():
             raise InputError(Problem("there is no such file or folder", file=str(file)))
     _check_packages()
+    made = asked.out is not None and not asked.out.exists()
     if asked.out is not None:
         prepare(asked.out)
-    cast(_Module, import_module(kind.module)).calibrate(asked)
+    try:
+        cast(_Module, import_module(kind.module)).calibrate(asked)
+    except InputError:
+        if made and asked.out and not any(asked.out.iterdir()):
+            asked.out.rmdir()
+        raise
 
 
 def _fits(files: Collection[Path], names: tuple[str, ...]) -> bool:

@@ -17,7 +17,9 @@ COLUMNS: tuple[str, ...] = ("size", "count", "type", "redop", "root", *("time", 
 _OPTIONAL = ("redop", "root")
 _NUMBER = re.compile(r"\bnccl-library=(\d{5,6})\b")
 _RELEASE = re.compile(r"\bNCCL version (\d+\.\d+(?:\.\d+)?)")
-_RANK = re.compile(r"#\s+Rank\s+([0-9]{1,9})\s.*\bon\s+(\S+)\s+device", re.I)
+_RANK = re.compile(
+    r"#\s+Rank\s+([0-9]{1,9})\s.*\bon\s+(\S+)\s+device(?:\s+[0-9]{1,9}\s+\[[0-9a-fx:.]{1,20}\]\s*(.{1,200}))?", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +46,22 @@ class NcclLog:
     """Of NCCL, such as 2.26.2; empty where it does not say."""
     refused: tuple[Problem, ...] = ()
     """Lines that look like rows and are none, such as those that a cut or another program's output damaged."""
+    devices: tuple[str, ...] = ()
+    """Names of the devices of its ranks, each once; empty where its head does not list them."""
 
 
 def read_log(path: str | Path) -> NcclLog:
     """Read a log; a row that is not as its columns say is refused by itself. InputError where none is left."""
     columns, sizes, refused = COLUMNS, list[LoggedSize](), list[Problem]()
     places: dict[int, str] = {}
+    devices: dict[str, None] = {}
     release = ""
     for line in read_lines(path):
         text = (line.text or "").strip()
         release = release or _release(text)
         if rank := _RANK.match(text):
             places[int(rank[1])] = rank[2]
+            devices |= {rank[3].strip(): None} if rank[3] else {}
         elif text.startswith("#"):
             words = text[1:].split()
             if "size" in words and "busbw" in words:
@@ -66,12 +72,14 @@ def read_log(path: str | Path) -> NcclLog:
                 refused.append(row)
             else:
                 sizes.append(row)
+        elif line.text is None:
+            refused.append(Problem("the line is too long or not text in UTF-8", line.file, line.number))
     if not sizes and refused:
         raise InputError(*refused)
     if not sizes:
         raise InputError(Problem("has no rows of nccl-tests", file=str(path), hint="write what the test printed"))
     nodes = len(set(places.values())) or None
-    return NcclLog(tuple(sizes), len(places) or None, nodes, release, tuple(refused))
+    return NcclLog(tuple(sizes), len(places) or None, nodes, release, tuple(refused), tuple(devices))
 
 
 def _release(text: str) -> str:

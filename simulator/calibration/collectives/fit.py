@@ -3,23 +3,28 @@
 DATA is a folder with `data/kernels`, `data/network` and `measurements/network.jsonl` (docs/models/collectives.md says
 where they come from), a file of published rows (.jsonl), or a log of nccl-tests. A fit varies the figures of the
 profile whose status is `measured`, first those of `scale_up` on rows within a node, then those of `scale_out` on rows
-across nodes, and minimises the logarithm of predicted / measured.
+across nodes, and minimises the logarithm of predicted / measured. What the rows do not identify
+(`simulator/calibration/collectives/touched.py`) stays as the profile has it, and a fit that does not hold for rows held
+back is not written.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
-from simulator.calibration.asked import Asked, as_rows, save
+from simulator.calibration.asked import SAID, Asked, as_rows, save
 from simulator.calibration.collectives.figures import BOUNDS, OWN, figures_of, kind_of
 from simulator.calibration.collectives.model import BETWEEN, Model, predicted
 from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.prior import Prior, held, prior
 from simulator.calibration.collectives.rows import MB, PARTS, rows_of
+from simulator.calibration.collectives.touched import NOISE, Told, at_bound, identified
+from simulator.calibration.fitting import Floats, Solution, unsettled
+from simulator.errors import InputError, Problem
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
@@ -31,32 +36,95 @@ BINS = {
 }
 
 
-NOISE = 0.1
-"""Logarithm by which a row that is priced well is off: what clocks, clusters' settings and the model's form leave."""
 HOST = 0.3
 """Standard deviation of the logarithm by which all launches of a profile are off their priors together, as hosts and
 clocks of devices differ: those of H100 are 0 to 0.5 below those of its kin, those of A100 0.3 to 0.4 above."""
 
 
+DESCRIBED = 0.3
+"""Median error of rows held back, short or long, beyond which a fit is not written: the rows are of another machine
+than the cluster, or the clock was disturbed."""
+HALVES = {"below 1 MiB": (0.0, float(MB)), "from 1 MiB": (float(MB), np.inf)}
+"""Messages that are judged apart: where launches decide, and where links do."""
+
+
 def calibrate(asked: Asked) -> None:
-    """Fit the measured figures of the profiles asked for, or report the errors of the shipped ones."""
+    """Fit the measured figures of the profiles asked for, or report the errors of the shipped ones; InputError where a
+    fit does not hold, after all others are written, or where no profile has rows that identify a figure."""
     left_out: dict[str, float] = {}
+    missed, empty, holds = list[Problem](), list[Problem](), False
     for name, rows in _tables(asked):
         profile = load_spec(CollectiveProfile, name)
         asked.say(f"\n### {name}\n")
         if asked.as_is:
             asked.say(report(rows, predicted(rows, profile)))
             continue
-        values = fit(rows, profile, asked.starts, held(profile))
-        asked.say("\n".join(f"{path}: {value:.4g}" for path, value in values.items()))
-        seconds = Model(rows, profile).seconds(figures_of(profile)[0] | values)
+        model = Model(rows, profile)
+        values, told = settled(model, asked.starts, held(profile))
+        asked.say("\n".join(_said(name, values, told)))
+        seconds = model.seconds(figures_of(profile)[0] | values)
         asked.say("\n" + report(rows, seconds))
         if asked.left_out:
             left_out |= without_sources(name, rows, profile, asked)
-        if asked.out:
-            save(asked.out / f"{name}.yaml", written(name, profile, rows, values, seconds))
+        if problem := _missed(name, rows, seconds, asked):
+            missed.append(problem)
+        elif not told.rows:
+            empty.append(_empty(name, told, asked))
+            asked.say(empty[-1].message)
+        else:
+            holds = True
+            if asked.out:
+                save(asked.out / f"{name}.yaml", written(name, profile, rows, values, told, seconds))
     if asked.left_out:
         save(asked.left_out, as_rows(left_out))
+    if missed or (empty and not holds):
+        raise InputError(*(missed or empty))
+
+
+def _empty(name: str, told: Told, asked: Asked) -> Problem:
+    """Why there is no fit."""
+    lacks = "its rows identify no figure" if told.loose else "it has no figure whose status is `measured`"
+    hint = "measure more sizes" if told.loose else ""
+    return Problem(f"{name}: not written, for {lacks}", file=str(asked.files[0]), hint=hint)
+
+
+def _said(name: str, values: dict[str, float], told: Told) -> Iterator[str]:
+    """Lines of the figures that rows identify, and of those that they do not or that end at a bound."""
+    for path, value in values.items():
+        yield f"{path}: {value:.4g} ({told.rows[path]} rows)"
+    yield from unsettled(name, Solution(values, told.loose, told.bounded))
+    if told.loose:
+        yield "what is not identified stays as the profile has it"
+
+
+def _missed(name: str, rows: pd.DataFrame, seconds: Floats, asked: Asked) -> Problem | None:
+    """Why a fit is not written; None where it is. Where no rows are held back those that were seen count."""
+    errors = rows.assign(error=seconds / rows.seconds - 1)
+    blind = errors[errors.part != "fitted"]
+    what, judged = ("rows held back", blind) if len(blind) else ("its rows", errors)
+    off = []
+    for half, (low, high) in HALVES.items():
+        own = judged[(judged["size"] >= low) & (judged["size"] < high)]
+        if len(own) and (median_error := own.error.abs().median()) > DESCRIBED:
+            off.append(f"{what} {half} are off by {median_error:.0%} in the median ({', '.join(_worst(own))})")
+    if not off:
+        return None
+    cluster = f"`{asked.cluster}`" if asked.cluster else "the one that they name"
+    hint = f"likely they were measured on another cluster than {cluster}, or while it was busy"
+    return Problem(f"{name}: not written, for {', '.join(off)}", file=str(asked.files[0]), hint=hint)
+
+
+def _worst(rows: pd.DataFrame) -> list[str]:
+    """The groups of rows that are further off than `DESCRIBED`, the largest first."""
+    groups = rows.groupby(["source", "op", "ranks", "nodes"], sort=False).error
+    found: list[tuple[int, Any, float]] = [
+        (len(own), key, own.median()) for key, own in groups if own.abs().median() > DESCRIBED
+    ]
+    named = []
+    for count, (source, op, ranks, nodes), error in sorted(found, key=lambda one: -one[0]):
+        group = f"{op} of {ranks} ranks on {nodes} node{'s' * (nodes > 1)}"
+        named.append(f"{group} of {source}: {count} row{'s' * (count > 1)}, {error:+.0%}")
+    return [*named[:SAID], *([f"and {len(named) - SAID} groups more"] if len(named) > SAID else [])]
 
 
 def _tables(asked: Asked) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -116,21 +184,32 @@ _UNITS = {
 
 
 def written(
-    name: str, profile: CollectiveProfile, rows: pd.DataFrame, values: dict[str, float], seconds: np.ndarray[Any, Any]
+    name: str,
+    profile: CollectiveProfile,
+    rows: pd.DataFrame,
+    values: Mapping[str, float],
+    told: Told,
+    seconds: Floats,
 ) -> str:
-    """The profile that extends the shipped one by fitted figures, with their source and what is left of the errors."""
+    """The profile that extends the shipped one by the figures that rows identify, with their source and what is left of
+    the errors. What ends at a bound is an estimate: its rows ask for more than the range allows."""
     errors = abs(seconds / rows.seconds.to_numpy() - 1)
     held = (rows.part != "fitted").to_numpy()
     sources = sorted(set(rows.source[~held]))
     named = ", ".join(sources[:4]) + (f" and {len(sources) - 4} more" if len(sources) > 4 else "")
     left = f"median error {np.median(errors[~held]):.1%}" if (~held).any() else "nothing fitted"
     blind = f", held-out sizes and sources {np.median(errors[held]):.1%}" if held.any() else ""
-    source = f"clustersim calibrate collectives on {int((~held).sum())} rows of {named}: {left}{blind}"
     lines = [f"extends: collectives/{name}", f"name: {json.dumps(profile.name + ', fitted')}"]
     nested: dict[str, Any] = {}
     for path, value in values.items():
         unit, scale = _UNITS.get(path.rsplit(".", 1)[-1], ("", 1.0))
-        figure = {"value": f"{value * scale:.4g} {unit}".strip(), "status": "measured", "source": source}
+        stands = f"clustersim calibrate collectives on {told.rows[path]} of {int((~held).sum())} rows of {named}"
+        bounded = "; at a bound of its range" if path in told.bounded else ""
+        figure = {
+            "value": f"{value * scale:.4g} {unit}".strip(),
+            "status": "estimate" if bounded else "measured",
+            "source": f"{stands}: {left}{blind}{bounded}",
+        }
         keys = [OWN] if path == OWN else ["protocols", *_keys(path)]
         inner = nested
         for key in keys[:-1]:
@@ -164,26 +243,68 @@ def fit(
     return fitted(Model(rows, profile), starts, before)
 
 
+def settled(model: Model, starts: int, before: Prior) -> tuple[dict[str, float], Told]:
+    """(values of the figures that rows of the part `fitted` identify, what these say of all measured ones).
+
+    The others are held at what the profile has and the fit is made again, until it moves what its rows identify alone.
+    """
+    measured = figures_of(model.profile)[1]
+    free = set(measured)
+    while True:
+        values = fitted(model, starts, before, free=free)
+        rows = _told(model, values, free, before)
+        if set(rows) == free:
+            break
+        free = set(rows)
+    found = {path: values[path] for path in sorted(free)}
+    bounded = tuple(path for path, value in found.items() if at_bound(path, value))
+    return found, Told(rows, bounded, tuple(sorted(measured - free)))
+
+
+def _told(model: Model, values: dict[str, float], free: Collection[str], before: Prior) -> dict[str, int]:
+    """Those of the free figures that the rows of their own step of the fit identify, with how many touch each."""
+    figures = figures_of(model.profile)[0] | values
+    found: dict[str, int] = {}
+    for own, paths in _steps(model, free, (model.rows.part == "fitted").to_numpy()):
+        part = model.part(own)
+        off = _softened(np.log(part.seconds(figures)) - np.log(part.rows.seconds.to_numpy()))
+        found |= identified(part, figures, paths, before.spread, off)
+    return found
+
+
 def fitted(
-    model: Model, starts: int = 1, before: Prior | None = None, seen: np.ndarray[Any, Any] | None = None
+    model: Model,
+    starts: int = 1,
+    before: Prior | None = None,
+    seen: np.ndarray[Any, Any] | None = None,
+    free: Collection[str] | None = None,
 ) -> dict[str, float]:
-    """New values of the measured figures, by the rows `seen` (None: those of the part `fitted`).
+    """New values of the measured figures, by the rows `seen` (None: those of the part `fitted`); of those that are not
+    `free` (None: all are) the profile's.
 
     With `before` each figure is held to what is known of it without these rows: a row counts as `NOISE` exact, a figure
     as exact as its spread, so that one which few rows show stays near it and one which no row shows there.
     """
-    rows, profile = model.rows, model.profile
-    wanted = (rows.part == "fitted").to_numpy() if seen is None else seen
-    values, measured = figures_of(profile)
-    values |= before.values() if before else {}
+    wanted = (model.rows.part == "fitted").to_numpy() if seen is None else seen
+    values, measured = figures_of(model.profile)
+    varied = measured if free is None else set(free)
+    values |= {path: value for path, value in before.values().items() if path in varied} if before else {}
     host = 0.0
-    for across in (False, True):
-        own = wanted & ((rows.nodes > 1) == across).to_numpy()
-        free = sorted(path for path in measured if _crosses(path, profile) == across)
-        if own.any() and free:
-            found, host = _solved(model.part(own), values, free, starts, before, host)
-            values |= found
+    for own, paths in _steps(model, varied, wanted):
+        found, host = _solved(model.part(own), values, paths, starts, before, host)
+        values |= found
     return {path: values[path] for path in sorted(measured)}
+
+
+def _steps(
+    model: Model, free: Collection[str], wanted: np.ndarray[Any, Any]
+) -> Iterator[tuple[np.ndarray[Any, Any], list[str]]]:
+    """(rows, figures) of the steps of a fit: within a node, then between nodes."""
+    for across in (False, True):
+        own = wanted & ((model.rows.nodes > 1) == across).to_numpy()
+        paths = sorted(path for path in free if _crosses(path, model.profile) == across)
+        if own.any() and paths:
+            yield own, paths
 
 
 def _crosses(path: str, profile: CollectiveProfile) -> bool:

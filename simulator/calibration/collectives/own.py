@@ -4,20 +4,23 @@ Two of three sizes of each source, operation and group are fitted, the third is 
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from simulator.calibration.asked import Asked, read_objects
+from simulator.calibration.asked import Asked, printable
 from simulator.calibration.collectives.model import runs
 from simulator.errors import InputError, Problem
 from simulator.interop.nccl_tests import read_log
+from simulator.interop.rows.accelerators import kinds
+from simulator.interop.rows.benchmarks import is_header
 from simulator.interop.rows.exchanges import OPERATIONS as EXCHANGED
-from simulator.interop.rows.jsonl import Refused, read_row
-from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
+from simulator.interop.rows.jsonl import Refused, parse_line, read_lines, read_row
+from simulator.interop.rows.network import OPERATIONS, MappedCollective, NetworkRow, map_network
 from simulator.run.measured.network import group_of, has_other_cards
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 from simulator.specs.resolve import load_spec
 
@@ -42,10 +45,13 @@ COLUMNS = (
 def rows_of_file(asked: Asked) -> dict[str, pd.DataFrame]:
     """Measurements of a file by the collective profile of the cluster that they ran on; InputError where none is."""
     (path,) = asked.files
-    found = _published(path) if path.suffix == ".jsonl" else _logged(path, asked.cluster)
+    refused = list[str]()
+    found = _published(path, refused) if path.suffix == ".jsonl" else _logged(path, asked, refused)
+    asked.say_refused(refused)
     table = _able(pd.DataFrame(found, columns=COLUMNS))
     if table.empty:
-        raise InputError(Problem("has no collectives that are simulated", file=str(path)))
+        first = f"; {refused[0]}" if refused else ""
+        raise InputError(Problem(f"has no collectives that are simulated{first}", file=str(path)))
     table["id"] = [f"{row.source} {row.op} {row.ranks} on {row.nodes}: {row.size:.0f}" for row in table.itertuples()]
     order = table.groupby(["source", "op", "ranks", "nodes"])["size"].rank(method="dense").astype(int)
     table["part"] = np.where(order % 3 == 0, "held-out sizes", "fitted")
@@ -70,15 +76,23 @@ def _known(name: str, rows: pd.DataFrame) -> pd.DataFrame:
     return rows if told_apart else rows.assign(op=rows.op.replace({"shift": "send"}))
 
 
-def _published(path: Path) -> list[tuple[object, ...]]:
+def _published(path: Path, refused: list[str]) -> list[tuple[object, ...]]:
+    """The rows of a file; `refused` takes what is wrong with collectives that cannot be read or simulated."""
     found = []
-    for data in read_objects(path, ("op",)):
-        if data["op"] in EXCHANGED:
-            continue
+    for line in read_lines(path):
         try:
-            mapped = map_network(read_row(NetworkRow, data))
+            data = parse_line(line)
+            if is_header(data) or data.get("op") in EXCHANGED:
+                continue
+            row = read_row(NetworkRow, data)
+            if row.op not in OPERATIONS:  # copies, and kernels of the same file
+                continue
+            mapped = map_network(row)
             group_of(mapped)
-        except Refused:  # rows of copies, of machines that no cluster stands for, of ranks that do not fit their nodes
+        except (
+            Refused
+        ) as reason:  # damaged, of machines that no cluster stands for, of ranks that do not fit their nodes
+            refused.append(f"{line.place}: {reason}")
             continue
         if mapped.row.size_bytes is not None and not (_host_shows(mapped) or has_other_cards(mapped) or mapped.sockets):
             found.append(_row(mapped))
@@ -107,10 +121,10 @@ def _row(mapped: MappedCollective) -> tuple[object, ...]:
     )
 
 
-def _logged(path: Path, cluster: str | None) -> list[tuple[object, ...]]:
-    log = read_log(path)
-    if log.refused:  # a profile is fitted to whole logs
-        raise InputError(*log.refused)
+def _logged(path: Path, asked: Asked, refused: list[str]) -> list[tuple[object, ...]]:
+    """The rows of a log; `refused` takes what is wrong with those that cannot be read."""
+    log, cluster = read_log(path), asked.cluster
+    refused += map(str, log.refused)
     text = path.read_text(encoding="utf-8", errors="replace")[:4000]
     named = re.search("|".join(WORDS), f"{path.name} {text}".lower())
     if named is None:
@@ -120,6 +134,8 @@ def _logged(path: Path, cluster: str | None) -> list[tuple[object, ...]]:
     if log.ranks is None or log.nodes is None:
         raise InputError(Problem("its head does not list the ranks", file=str(path), hint="keep the lines of # Rank"))
     _check_places(path, log.ranks, log.nodes, cluster)
+    if other := other_devices(log.devices, cluster):
+        asked.say(f"warning: {path}: {other}")
     op = NAMES.get(named[0], named[0])
     told = Environment(release=log.release).model_dump_json(exclude_defaults=True) if log.release else ""
     return [
@@ -141,3 +157,13 @@ def _check_places(path: Path, ranks: int, nodes: int, cluster: str) -> None:
         problem = f"{ranks // nodes} ranks a node, but a node of `{cluster}` has {devices} devices"
     if problem:
         raise InputError(Problem(problem, file=str(path), hint="write the `--cluster` that the log was made on"))
+
+
+def other_devices(devices: Sequence[str], cluster: str) -> str:
+    """What a log says of devices that the cluster has not; empty where it has them, or where none is known."""
+    own = load_spec(Cluster, cluster).node.accelerator.name
+    for words in devices:
+        may_be = [load_spec(Accelerator, name).name for name in kinds(words)]
+        if may_be and own not in may_be:
+            return f"the log names {printable(words)}, and `{cluster}` has {own}"
+    return ""

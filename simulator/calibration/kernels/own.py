@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.calibration.asked import Asked, save
+from simulator.calibration.asked import Asked, printable, save
 from simulator.calibration.fitting import Floats, Found, Parameter, Report, report_row, solution, unsettled
 from simulator.calibration.kernels.attention import ATTENTION, RATE
 from simulator.calibration.kernels.gemm import CURVE, GEMM, SPLIT, gemm_times, tile_rates
@@ -39,8 +39,6 @@ FEWEST = 6
 DESCRIBED = 30.0
 """Median error of rows held back, in per cent, beyond which a group is not written: the clock was disturbed, or the
 device has other kernels than the model's."""
-SAID = 8
-"""Refused rows that are listed."""
 EVALUATIONS = 40
 """Of a descent."""
 STREAM = {"memory": Parameter(0.8, 0.05, 1.0, False), "launch": Parameter(2e-6, 3e-7, 5e-5)}
@@ -73,7 +71,7 @@ def calibrate(asked: Asked) -> None:
     """Fit the groups that the rows of the files have, say their errors, and write the profile."""
     read = [read_benchmarks(path) for path in asked.files]
     rows = tuple(row for one in read for row in one.rows)
-    _say_refused(asked, read)
+    asked.say_refused([reason for one in read for reason in one.refused])
     accelerator, name = _accelerator(asked, read)
     profile = kernels_named(accelerator.kernels)
     groups, left = grouped(rows, accelerator, profile)
@@ -117,14 +115,6 @@ def _accelerator(asked: Asked, read: Sequence[Benchmarks]) -> tuple[Accelerator,
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
         raise InputError(Problem(f"`{name}` is no name of a profile", hint="letters, digits, `-`, `_` and `.`"))
     return accelerator, name
-
-
-def _say_refused(asked: Asked, read: Sequence[Benchmarks]) -> None:
-    refused = [_printable(reason) for one in read for reason in one.refused]
-    for reason in refused[:SAID]:
-        asked.say(f"refused: {reason}")
-    if len(refused) > SAID:
-        asked.say(f"and {len(refused) - SAID} rows more")
 
 
 def _left(left: Sequence[KernelRow], rows: Sequence[KernelRow], accelerator: Accelerator) -> list[str]:
@@ -337,8 +327,4 @@ def _document(accelerator: Accelerator, sections: Mapping[str, list[str]], notes
 
 def _clean(words: str) -> str:
     """Words as they may stand between quotation marks of YAML."""
-    return "".join(letter for letter in _printable(words) if letter not in '"\\')[:2000]
-
-
-def _printable(words: str) -> str:
-    return "".join(letter for letter in words if letter.isprintable())
+    return "".join(letter for letter in printable(words) if letter not in '"\\')[:2000]

@@ -58,6 +58,16 @@ def card(words: str, link: str = "") -> tuple[str | None, bool]:
     return known[0].name, open_form or open_size
 
 
+def kinds(words: str) -> tuple[str, ...]:
+    """Profiles of the accelerators that the words may mean: one, or all of the chip where they leave its form or memory
+    open; none where no card, or more than one, is named."""
+    name, is_open = card(words)
+    if name is None or not is_open:
+        return (name,) if name else ()
+    chips = {card.chip for card in vocabulary().cards if card.name == name}
+    return tuple(dict.fromkeys(card.name for card in vocabulary().cards if card.chip in chips))
+
+
 def of_die(name: str, words: str) -> str:
     """The profile of one of the dies of a package where words say that a device is that; the package's else."""
     return f"{name}-die" if name in _DIES and _DIE.search(words[:LONGEST]) else name

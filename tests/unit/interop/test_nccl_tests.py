@@ -27,7 +27,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_shorter_time_counts_and_the_head_says_who_took_part(tmp_path: Path) -> None:
     log = read_log(written(tmp_path, HEAD + ROW + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 25.5\n"))
-    assert (log.ranks, log.nodes) == (2, 2)
+    assert (log.ranks, log.nodes, log.devices) == (2, 2, ("NVIDIA H100 80GB HBM3",))
     (row,) = log.sizes
     assert (row.size_bytes, row.count, row.dtype, row.redop) == (1048576.0, 262144, "float", "sum")
     assert row.time_s == pytest.approx(40.9e-6)
