@@ -87,7 +87,7 @@ def test_both_numbers_come_back_from_runs_of_short_and_long_sequences(tmp_path: 
 def test_one_run_identifies_one_number_and_the_other_is_said_not_to_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = trained(tmp_path, 8192, 0.02, compute_efficiency=0.7)
+    words = trained(tmp_path, 16384, 0.02, compute_efficiency=0.7)
     stack = fitted(tmp_path, words, "megatron-core")
     assert stack.compute_efficiency.value == pytest.approx(0.7, rel=0.03)
     assert stack.layer_overhead.status == "estimate"

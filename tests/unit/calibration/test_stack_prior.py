@@ -17,7 +17,7 @@ def test_it_is_what_other_stacks_have_and_not_ones_own() -> None:
 
 def test_what_was_fitted_on_an_unseen_source_tells_nothing() -> None:
     seen, unseen = (prior("fsdp", ("layer_overhead",), source).middle for source in (None, "vtrain-single"))
-    assert seen > unseen > (5e-4,)
+    assert seen != unseen > (5e-4,)
 
 
 def test_a_number_by_definition_is_known_and_costs_nothing() -> None:
