@@ -1,6 +1,7 @@
 """A regression check in words: for each scenario the three lines that a reviewer needs, and a table for all.
 
-The lines say what moved, through which operations, and why that may be and how to accept it.
+The lines say what moved, through which operations, and why that may be and how to accept it; a fourth one between which
+values measured runs are expected, where published runs say so.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from simulator.axes import AXES
 from simulator.metrics import METRICS
 from simulator.report.serving.contents import WORDS as REQUEST
 from simulator.report.text import wording
+from simulator.report.text.intervals import ends
 from simulator.report.text.palette import part
 from simulator.report.text.plain import clean
 from simulator.results.documents.check import CheckDocument, CheckedScenario, FitBeforeAfter, MovedFigure, MovedPart
@@ -39,7 +41,7 @@ _WHOLE = {"breakdown": "step", "critical_path": "step", "links": "step", "memory
 
 
 def lines(entry: CheckedScenario) -> list[str]:
-    """What a reviewer needs to know of one scenario: three lines where it moved or has no baseline, else problems."""
+    """What a reviewer needs to know of one scenario: a few lines where it moved or has no baseline, else problems."""
     if entry.state == "refused":
         return [clean(problem.text) for problem in entry.problems]
     if entry.state == "missing":
@@ -49,7 +51,7 @@ def lines(entry: CheckedScenario) -> list[str]:
         return [there, f"if it should: {clean(entry.accept)}"]
     if entry.state in ("same", "removed"):
         return []
-    return [moved(entry), f"through {through(entry)}", reason(entry)]
+    return [moved(entry), f"through {through(entry)}", reason(entry), *expected(entry)]
 
 
 def moved(entry: CheckedScenario) -> str:
@@ -68,6 +70,20 @@ def through(entry: CheckedScenario) -> str:
     left = len(entry.through) - len(named)
     more = [wording.plural(left, "more part")] if left > 0 else []
     return ", ".join([*named, *more]) or "no operation in particular"
+
+
+def expected(entry: CheckedScenario) -> Iterable[str]:
+    """Between which values a measured run is expected, of the first figure of which that is known."""
+    one = next((one for one in entry.moved if one.interval is not None), None)
+    if one is None or one.interval is None:
+        return
+    where = {
+        True: "; the figure before lies inside: a measured run may not show the move, but the simulator has no noise",
+        False: "; the figure before lies outside",
+        None: "",
+    }
+    said = f"{label(one.metric)} of measured runs is expected at {ends(one.metric, one.interval)}"
+    yield f"{said} ({one.interval.basis}){where[one.inside]}"
 
 
 def reason(entry: CheckedScenario) -> str:
@@ -97,8 +113,8 @@ def table(document: CheckDocument) -> str:
     rows = [row for entry in document.scenarios for row in _rows(entry)]
     text = [f"**{_cell(summary(document))}**", ""]
     if rows:
-        head = ("scenario", "figure", "before", "after", "change", "through")
-        text += ["| " + " | ".join(head) + " |", "| --- | --- | ---: | ---: | ---: | --- |"]
+        head = ("scenario", "figure", "before", "after", "change", "expected", "through")
+        text += ["| " + " | ".join(head) + " |", "| --- | --- | ---: | ---: | ---: | ---: | --- |"]
         text += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows] + [""]
     text += [f"- {_cell(note)}" for note in document.notes]
     return "\n".join(text).rstrip("\n") + "\n"
@@ -110,19 +126,20 @@ def _rows(entry: CheckedScenario) -> Iterable[Sequence[str]]:
     if entry.state == "same":
         return
     if entry.state in ("missing", "new"):
-        yield file, STATES[entry.state], "", _now(entry), "", entry.accept if entry.state == "missing" else ""
+        yield file, STATES[entry.state], "", _now(entry), "", "", entry.accept if entry.state == "missing" else ""
     elif entry.state in ("refused", "gone", "removed"):
-        yield file, STATES[entry.state], "", "", "", "; ".join(lines(entry))
+        yield file, STATES[entry.state], "", "", "", "", "; ".join(lines(entry))
     else:
         figures = entry.moved[:MOST_FIGURES] or [None]
         for number, one in enumerate(figures):
-            shown = ("parts of the time", "", "", "") if one is None else _cells(one)
+            shown = ("parts of the time", "", "", "", "") if one is None else _cells(one)
             more = "; ".join([*_fitting(entry.feasible), through(entry)])
             yield file if number == 0 else "", *shown, more if number == 0 else ""
 
 
-def _cells(one: MovedFigure) -> tuple[str, str, str, str]:
-    return label(one.metric), _value(one.metric, one.before), _value(one.metric, one.after), change(one.change)
+def _cells(one: MovedFigure) -> tuple[str, str, str, str, str]:
+    before, after = _value(one.metric, one.before), _value(one.metric, one.after)
+    return label(one.metric), before, after, change(one.change), ends(one.metric, one.interval) if one.interval else ""
 
 
 def _cell(text: str) -> str:

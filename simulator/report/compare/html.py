@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import simulator
 from simulator import units
-from simulator.report.compare.page import Cell, cells, chosen, fits, header_lines, held_against, label, title
+from simulator.report.compare.page import ALIKE, Cell, cells, chosen, fits, header_lines, held_against, label, title
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.html.page import standalone
 from simulator.report.html.parts import expected, ground, heading, notes, sections, table
 from simulator.report.serving.contents import WORDS
 from simulator.report.serving.html import SLOTS
 from simulator.report.svg import pictures
-from simulator.report.text import palette, wording
+from simulator.report.text import intervals, palette, wording
+from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import expected_memory, grounds
 from simulator.results.documents.comparison import ComparedRun, ComparisonDocument
 
@@ -126,6 +127,7 @@ def _sections(document: ComparisonDocument) -> Iterable[Markup]:
         ("Notes", notes(document.notes)),
         (only, times(document)),
         ("Figures", _figures(document)),
+        (intervals.TITLE, _expected(document)),
         ("Assumptions", _assumptions(document.runs)),
         ("Provenance", _provenance(document.runs)),
     )
@@ -138,6 +140,15 @@ def _figures(document: ComparisonDocument) -> Iterable[Markup]:
     yield figures(document, everything=False)
     if len(chosen(document)) < len(document.metrics):
         yield tag("details", tag("summary", f"all {len(document.metrics)} figures"), figures(document, True))
+
+
+def _expected(document: ComparisonDocument) -> Iterable[Markup]:
+    """Between which values the main figures of measured runs are."""
+    if metrics := intervals.shown(document.runs):
+        rows = [(run.name, *intervals.cells(run, metrics)) for run in document.runs]
+        yield table(("run name", *(f"{short(name)} n" for name in metrics)), rows)
+        said = [*intervals.bases(document.runs), *([ALIKE] if document.differences else [])]
+        yield from (tag("p", line, class_="soft small") for line in said)
 
 
 def _assumptions(runs: Sequence[ComparedRun]) -> Iterable[Markup]:

@@ -12,7 +12,7 @@ from rich.console import JustifyMethod, RenderableType
 from rich.text import Text
 
 from simulator.metrics import METRICS
-from simulator.report.text import wording
+from simulator.report.text import intervals, wording
 from simulator.report.text.blocks import grid, notes
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import expected_memory, grounds
@@ -21,6 +21,8 @@ from simulator.report.text.terminal import WIDTH, draw
 from simulator.results.documents.comparison import ComparedMetric, ComparedRun, ComparisonDocument
 from simulator.results.infeasibility import CLOSE
 
+ALIKE = "Runs that are alike err alike: intervals that overlap do not say that a difference is not real."
+"""What intervals of several runs do not say."""
 _GAP = 2
 _MARGIN = 2
 _LONGEST_NAME = 24
@@ -77,6 +79,7 @@ def _blocks(document: ComparisonDocument, width: int, everything: bool, rest: st
     yield from _table(names, fits(document) | figures, titles, width)
     if left := len(document.metrics) - len(rows):
         yield Text(f"{wording.plural(left, 'further figure')} {rest}", "dim")
+    yield from _expected(document, names, fits(document) | figures, width)
     yield from notes(held_against(document), [d.sentence for d in document.differences], "dim")
     yield from notes("Notes", tuple(document.notes), "yellow")
 
@@ -138,6 +141,26 @@ def cells(metric: str, row: ComparedMetric, document: ComparisonDocument) -> lis
     return [Cell(text, name in row.best) for name, text in zip(document.names, shown, strict=True)]
 
 
+def _expected(
+    document: ComparisonDocument, names: list[str], figures: Mapping[str, list[Cell]], width: int
+) -> Iterable[RenderableType]:
+    """Between which values the main figures of measured runs are; names that are too long are numbers, as above."""
+    long = max(map(len, names)) > _LONGEST_NAME and not _over_columns(names, figures, width)
+    captions = _numbers(names) if long else names
+    yield from intervals.tables(document.runs, captions, width, [ALIKE] if document.differences else [])
+
+
+def _numbers(names: Sequence[str]) -> list[str]:
+    return [str(number) for number in range(1, len(names) + 1)]
+
+
+def _over_columns(called: Sequence[str], figures: Mapping[str, list[Cell]], width: int) -> bool:
+    """Whether a column for each run fits, under what it is called."""
+    room = width - _MARGIN - max(map(len, figures), default=0) - _GAP
+    widest = [max((len(found[i].marked) for found in figures.values()), default=0) for i in range(len(called))]
+    return sum(max(w, len(one) + 2) + _GAP for w, one in zip(widest, called, strict=True)) <= room
+
+
 def _table(
     names: list[str], figures: Mapping[str, list[Cell]], titles: Mapping[str, str], width: int
 ) -> Iterable[RenderableType]:
@@ -145,11 +168,9 @@ def _table(
 
     Figures are called by their words; by their `titles` over columns.
     """
-    room = width - _MARGIN - max(map(len, figures), default=0) - _GAP
-    widest = [max((len(found[i].marked) for found in figures.values()), default=0) for i in range(len(names))]
-    numbers = [str(number + 1) for number in range(len(names))]
+    numbers = _numbers(names)
     for called in (names, numbers):
-        if sum(max(w, len(one) + 2) + _GAP for w, one in zip(widest, called, strict=True)) <= room:
+        if _over_columns(called, figures, width):
             if called is numbers:
                 yield from _numbered(names)
             yield _columns(called, figures)

@@ -8,7 +8,7 @@ from simulator.report.html.page import standalone
 from simulator.report.html.parts import expected, ground, notes, table
 from simulator.report.svg import scatter
 from simulator.report.sweep import phrases
-from simulator.report.text import scales, wording
+from simulator.report.text import intervals, scales, wording
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import expected_memory, grounds
 from simulator.results.documents.sweep import HeatMap, ParetoFront, SweepDocument
@@ -77,6 +77,8 @@ def _sections(document: SweepDocument) -> Iterable[Markup]:
             tag("h2", f"Best points by {phrases.label(best.metric)}"),
             _points(document, best.points[:20], (best.metric,)),
         )
+        if said := list(_expected(document, best.points[:20])):
+            yield tag("section", tag("h2", intervals.TITLE), *said)
     if front := document.pareto:
         yield tag("section", tag("h2", f"Pareto front: {phrases.front_words(front)}"), *_front(document, front))
     if document.heat:
@@ -95,6 +97,17 @@ def _points(document: SweepDocument, numbers: Sequence[int], first: tuple[str, .
         for row in phrases.rows_of(document, numbers)
     ]
     return table([*titles, *(f"{short(name)} n" for name in names)], rows)
+
+
+def _expected(document: SweepDocument, numbers: Sequence[int]) -> Iterable[Markup]:
+    """Between which values the main figures of measured runs are."""
+    points = phrases.rows_of(document, numbers)
+    if metrics := intervals.shown(points):
+        rows = [(row.name, *intervals.cells(row, metrics)) for row in points]
+        yield table(("point name", *(f"{short(name)} n" for name in metrics)), rows)
+        yield from (
+            tag("p", line, class_="soft small") for line in (*intervals.bases(points), *phrases.left_out(points))
+        )
 
 
 def _front(document: SweepDocument, front: ParetoFront) -> Iterable[Markup]:
@@ -131,15 +144,18 @@ def _everything(document: SweepDocument) -> Iterable[Markup]:
     rows = document.rows
     names = phrases.columns(document)
     titles = [f"{word} class" for word in phrases.axis_words(list(document.axes))]
+    spread = intervals.shown(rows)
     shown = [
         (
             f"{row.point:,}",
             *map(phrases.value, row.values.values()),
             row.status,
             *(phrases.figure(row, name) for name in names),
+            *intervals.cells(row, spread),
         )
         for row in rows[:MOST_ROWS]
     ]
-    listed = table(["point n", *titles, "status class", *(f"{short(name)} n" for name in names)], shown)
+    heads = [*(f"{short(name)} n" for name in names), *(f"{short(name)} expected n" for name in spread)]
+    listed = table(["point n", *titles, "status class", *heads], shown)
     more = [tag("p", f"The first {MOST_ROWS:,} of {len(rows):,}.", class_="soft")] if len(rows) > MOST_ROWS else []
     yield tag("details", tag("summary", wording.plural(len(rows), "point")), *more, listed)

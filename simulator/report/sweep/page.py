@@ -8,7 +8,7 @@ from rich.text import Text
 
 from simulator import units
 from simulator.report.sweep import phrases
-from simulator.report.text import blocks, wording
+from simulator.report.text import blocks, intervals, wording
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import expected_memory, grounds
 from simulator.report.text.plain import clean
@@ -68,6 +68,8 @@ def _best(document: SweepDocument, best: RankedPoints, top: int, width: int) -> 
     shown = f", the best {top:,} of {len(numbers):,}" if len(numbers) > top else ""
     yield blocks.heading(f"Best points by {phrases.label(metric)}{shown}")
     yield _points(document, numbers[:top], (metric,), width)
+    rows = phrases.rows_of(document, numbers[:top])
+    yield from intervals.tables(rows, [clean(row.name) for row in rows], width, phrases.left_out(rows))
 
 
 def _points(document: SweepDocument, numbers: Sequence[int], first: tuple[str, ...], width: int) -> RenderableType:

@@ -12,8 +12,11 @@ from simulator.report.text.plain import clean
 from simulator.results.documents.sweep import HeatMap, ParetoFront, SweepDocument, SweptPoint
 from simulator.results.infeasibility import CLOSE
 from simulator.results.prices import missing_price
+from simulator.run.spread.near import AT_A_RATE
 
 _DIGITS = re.compile(r"\d[\d.,]*")
+NO_QUEUE = "Points leave out what a queue near saturation adds, which runs have: `clustersim run`, `compare`."
+"""Of points whose requests come at a rate."""
 OUT_OF_MEMORY, REFUSED = "×", "–"
 """Marks of a cell of the heat map in which no point fits, and in which all are refused."""
 _SHOWN = {
@@ -141,6 +144,12 @@ def reasons(document: SweepDocument, status: str, most: int = 5) -> Iterator[str
     if rest := groups[most:]:
         number = sum(map(len, rest))
         yield f"and {wording.plural(number, 'point')} for {wording.plural(len(rest), 'other reason')}"
+
+
+def left_out(rows: Sequence[SweptPoint]) -> list[str]:
+    """What is not in the intervals of points."""
+    loads = {row.ground.circumstances.load for row in rows if row.ground.circumstances is not None}
+    return [NO_QUEUE] if AT_A_RATE in loads else []
 
 
 def better(metric: str) -> str:

@@ -30,7 +30,7 @@ def grounds(entries: Iterable[Grounded]) -> list[str]:
             found.setdefault(entry.ground.sentence, []).append(entry.name)
     if len(found) == 1:
         return list(found)
-    return [f"{_listed(names)}: {words}" for words, names in found.items()]
+    return [f"{listed(names)}: {words}" for words, names in found.items()]
 
 
 def expected_memory(entries: Iterable[StatedGround]) -> str:
@@ -47,6 +47,7 @@ def expected_memory(entries: Iterable[StatedGround]) -> str:
     return f"peak memory {low:.2f} to {high:.2f} times the simulated one ({basis}){rest}"
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """The first names, and how many more there are."""
     more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
     return f"{'; '.join(names[:MOST])}{more}"

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from simulator.results.spread import Interval
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedFigure:
@@ -15,6 +17,10 @@ class MovedFigure:
     """None where the run does not have it any more."""
     change: float | None
     """after / before - 1; None where that is no number."""
+    interval: Interval | None = None
+    """Between which values a measured run is expected, as it is simulated now; None where no published run says so."""
+    inside: bool | None = None
+    """Whether the figure before lies in it, so that measured runs could not tell the two apart; None as `interval`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

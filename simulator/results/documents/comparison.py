@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.results.ground import StatedGround
+from simulator.results.spread import Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,8 @@ class ComparedRun:
     memory_too_close: bool
     """Whether its memory is too near to the capacity to call."""
     ground: StatedGround
+    intervals: Mapping[str, Interval]
+    """Between which values measured figures are expected, by metric; none of a run that does not fit."""
     parts_s: Mapping[str, float]
     """Seconds of a step or request by part."""
     parts: Mapping[str, float]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.results.ground import StatedGround
+from simulator.results.spread import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class SweptPoint:
     scenario: str
     """Hash of the resolved scenario; empty where the scenario itself is refused."""
     ground: StatedGround
+    intervals: Mapping[str, Interval]
+    """Between which values measured figures are expected, by metric; of points that are `ok`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,11 @@ from simulator.results.documents.check import (
     CheckDocument,
     CheckedScenario,
     FitBeforeAfter,
+    MovedFigure,
     StatedProblem,
     VersionBeforeAfter,
 )
+from simulator.results.spread import Interval
 from simulator.results.writing import check_writable
 from simulator.run.dispatch import simulate
 from simulator.specs.resolve import load_run
@@ -50,6 +52,8 @@ class Checked:
     """How long loading its baseline and simulating took; of this machine."""
     links: Mapping[str, str] = field(default_factory=dict)
     """The slowest link of each communication."""
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """Between which values measured figures are expected, by metric."""
 
 
 def cases_of(paths: Sequence[str], folder: str) -> tuple[list[Case], list[str]]:
@@ -105,7 +109,8 @@ def check_case(case: Case, tolerances: Tolerances, update: bool = False) -> Chec
     after, links = baseline.observe(result), slowest_links(result)
     verdict = check(before, after, tolerances, links) if before else None
     state: State = "missing" if verdict is None else "same" if verdict.same else "moved"
-    return Checked(case, state, before, after, verdict, (), perf_counter() - begin, links)
+    expected = result.intervals if result.feasible else {}
+    return Checked(case, state, before, after, verdict, (), perf_counter() - begin, links, expected)
 
 
 def _before(path: Path) -> tuple[Baseline | None, tuple[Problem, ...]]:
@@ -183,6 +188,13 @@ def document(
     )
 
 
+def _expected(figure: MovedFigure, intervals: Mapping[str, Interval]) -> MovedFigure:
+    """A figure with the interval around what it is now."""
+    known = intervals.get(figure.metric)
+    inside = None if known is None or figure.before is None else known.low <= figure.before <= known.high
+    return replace(figure, interval=known, inside=inside)
+
+
 def _entry(one: Checked, folder: str) -> CheckedScenario:
     verdict, known, named = one.verdict, one.after or one.before, one.case.argument or one.case.file
     before, after = one.before, one.after
@@ -193,7 +205,7 @@ def _entry(one: Checked, folder: str) -> CheckedScenario:
         baseline=str(one.case.baseline),
         state=one.state,
         metrics=after.metrics if after else {},
-        moved=verdict.moved if verdict else (),
+        moved=tuple(_expected(figure, one.intervals) for figure in verdict.moved) if verdict else (),
         through=verdict.causes if verdict else (),
         feasible=FitBeforeAfter(verdict.fitted, verdict.fits) if verdict else None,
         edited=verdict.edited if verdict else (),

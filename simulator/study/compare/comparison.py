@@ -17,6 +17,7 @@ from simulator.results.ground import Ground
 from simulator.results.infeasibility import undecided
 from simulator.results.metrics import error_of_time
 from simulator.results.result import Result
+from simulator.results.spread import Interval
 from simulator.results.summary import ordered_metrics
 from simulator.run.kinds import KINDS
 from simulator.run.spread.compared import confidence
@@ -103,6 +104,8 @@ class Run:
     shares: dict[str, float]
     """The same for the work of the first of its kind, over the time that this one takes for it."""
     ground: Ground = field(default_factory=Ground)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """Between which values measured figures are expected, by metric; none where it does not fit into memory."""
     """What it stands on."""
     close: bool = False
     """Whether its memory is within the error of the simulation, above or below what there is."""
@@ -273,8 +276,18 @@ def _run(one: _Timed, name: str, ratio: float) -> Run:
     timed = one.seconds if isfinite(ratio) else {}
     shares = {key: value / whole * (1 + ratio) for key, value in timed.items()}
     result = one.result
-    known = (result.ground, undecided(result.warnings), result.assumptions, result.provenance)
-    return Run(name, result.kind, result.feasible, one.seconds, shares, *known)
+    return Run(
+        name,
+        result.kind,
+        result.feasible,
+        one.seconds,
+        shares,
+        result.ground,
+        result.intervals if result.feasible else {},
+        undecided(result.warnings),
+        result.assumptions,
+        result.provenance,
+    )
 
 
 def _difference(run: Run, first: Run, ratio: float) -> Difference:

@@ -116,6 +116,7 @@ def _run(run: Run) -> ComparedRun:
         feasible=run.feasible,
         memory_too_close=run.close,
         ground=stated(run.ground),
+        intervals=dict(run.intervals),
         parts_s=dict(run.seconds),
         parts=dict(run.shares),
         assumptions=tuple(run.assumptions),

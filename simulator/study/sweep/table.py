@@ -22,6 +22,7 @@ from simulator.results.documents.sweep import (
 from simulator.results.ground import Ground, stated
 from simulator.results.infeasibility import undecided
 from simulator.results.metrics import like, metric
+from simulator.results.spread import Interval, intervals
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write
 from simulator.run.kinds import KINDS
@@ -261,7 +262,14 @@ def _point(row: Row) -> SweptPoint:
         memory_too_close=undecided(row.warnings),
         scenario=row.scenario,
         ground=stated(row.ground),
+        intervals=_intervals(row),
     )
+
+
+def _intervals(row: Row) -> dict[str, Interval]:
+    """Those of the figures of a point; a queue near saturation has no part in them."""
+    known = {name: value for name, value in row.metrics.items() if value is not None}
+    return intervals(known, row.ground.spreads) if row.status == "ok" else {}
 
 
 def _flat(value: Any) -> Any:

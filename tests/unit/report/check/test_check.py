@@ -14,7 +14,9 @@ from simulator.report.check.github import annotations, escaped, escaped_property
 from simulator.report.check.junit import junit
 from simulator.report.check.page import page
 from simulator.report.check.phrases import change, lines, table
+from simulator.report.text.intervals import ends
 from simulator.results.documents.check import CheckDocument
+from simulator.results.spread import Interval
 from simulator.study.check import baseline
 from simulator.study.check.cases import Case
 from simulator.study.check.check import Tolerances, check
@@ -153,7 +155,7 @@ def test_no_line_of_a_page_can_be_a_workflow_command() -> None:
 @pytest.mark.parametrize("name", ["x", NASTY])
 def test_the_table_has_its_columns_whatever_names_hold(name: str) -> None:
     rows = [line for line in table(everything(name)).splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {8}
     assert all(line.isprintable() for line in table(everything(name)).splitlines())
     assert "<" not in "".join(rows)
 
@@ -176,3 +178,19 @@ def test_the_page_has_what_failed_first_in_three_lines() -> None:
 
 def test_changes_are_shown_however_small() -> None:
     assert [change(ratio) for ratio in (0.02, -0.5, 3e-8, None)] == ["+2.0 %", "-50.0 %", "+3e-06 %", "new"]
+
+
+def test_a_figure_that_moved_says_where_measured_runs_are_expected() -> None:
+    now = WORSE.metrics["step_time_s"]
+    verdict = check(BEFORE, WORSE, Tolerances(), {})
+    for low, words in ((0.9, "lies inside"), (0.99, "lies outside")):
+        known = {"step_time_s": Interval(low * now, 1.5 * now, 0.8, 3, "a basis")}
+        told = document([Checked(case("x"), "moved", BEFORE, WORSE, verdict, intervals=known)], "base", Tolerances())
+        (entry,) = told.scenarios
+        assert (entry.moved[0].metric, entry.moved[0].interval) == ("step_time_s", known["step_time_s"])
+        assert entry.moved[0].inside == (low == 0.9)
+        assert lines(entry)[3].startswith("step time of measured runs is expected at ")
+        assert f"(a basis); the figure before {words}" in lines(entry)[3]
+        assert ends("step_time_s", known["step_time_s"]) in table(told)
+        assert f"(a basis); the figure before {words}" in " ".join(page(told).split())
+    assert len(lines(everything().scenarios[1])) == 3

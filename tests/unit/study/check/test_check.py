@@ -80,9 +80,11 @@ def test_two_percent_of_one_collective_are_caught_and_named(
     monkeypatch.setattr(collectives, "cost_of", slower(operation))
     (entry,) = entries([scenario])
     assert entry.state == "moved"
-    what, through, why = lines(entry)
+    what, through, why, expected = lines(entry)
     assert what.startswith("step time")
     assert "worse" in what
+    assert expected.startswith("step time of measured runs is expected at ")
+    assert "the figure before lies inside" in expected
     assert through.startswith("through ") and named in through
     assert "the scenario says the same" in why
     assert why.endswith(f"clustersim check {entry.file} --baseline base --update")
