@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ class Outline:
     points: tuple[Point, ...]
     """`("node", number)`, or `("device", rank)` where the network goes through devices, and switches by their names."""
     joins: tuple[Join, ...]
+    unused: frozenset[int] = frozenset()
+    """Links of the fabric that lead up from the only group of the highest level, where they join nothing."""
 
     def kinds(self) -> dict[str, list[int]]:
         """Numbers of points by the first word of their names, in order."""
@@ -62,7 +65,9 @@ def outline(fabric: Fabric) -> Outline:
         for begin, end in inside.free:
             links[_inside(begin), _inside(end)] += []
     tops: tuple[Point, ...] = (("core",), (DIRECT,))
+    unused = frozenset[int]()
     if len([pair for pair in links if pair[1] in tops]) == 1:  # it joins nothing
+        unused = frozenset(link for pair, some in links.items() for link in some if {*pair} & {*tops})
         links = {pair: some for pair, some in links.items() if pair[0] not in tops and pair[1] not in tops}
     ends: list[Point] = [("node", node) for node in range(fabric.numbering.all_nodes)]
     met = dict.fromkeys(point for pair in links for point in pair)
@@ -74,7 +79,7 @@ def outline(fabric: Fabric) -> Outline:
         for (start, stop), some in links.items()
         if start != stop  # the way through a bus
     )
-    return Outline(tuple(points), tuple(joins))
+    return Outline(tuple(points), tuple(joins), unused)
 
 
 def _seen(point: Point) -> Point:
@@ -97,8 +102,9 @@ def _number(point: Point) -> int:
 
 
 def bisection(fabric: Fabric, drawn: Outline) -> float | None:
-    """Bytes per second from the first half of the nodes (or devices) to the other: the narrowest cut between them; None
-    where there are no two halves, devices share a bus, or the network is too large and has switches."""
+    """Bytes per second from the first half of the nodes (or devices) to the other: the narrowest cut between them, and
+    no more than their pairs get; None where there are no two halves, devices share a bus, or the network is too large
+    and has switches."""
     ends = [place for place, point in enumerate(drawn.points) if point[0] in ("node", "device")]
     if len(ends) < 2 or not all(join.links for join in drawn.joins):
         return None
@@ -118,7 +124,24 @@ def bisection(fabric: Fabric, drawn: Outline) -> float | None:
             graph.add_edge(start, stop, capacity=before + join.capacity)
     if "first" not in graph or "second" not in graph:
         return 0.0
-    return float(networkx.maximum_flow_value(graph, "first", "second"))
+    width = float(networkx.maximum_flow_value(graph, "first", "second"))
+    return min(width, _of_pairs(fabric, drawn, sorted(first), sorted(second)))
+
+
+def _of_pairs(fabric: Fabric, drawn: Outline, first: list[int], second: list[int]) -> float:
+    """Bytes per second that pairs of nodes of two halves get together, each node no more than its cards carry; infinite
+    where pairs have no limit of their own."""
+    rates = fabric.network.between_nodes()
+    if rates is None:
+        return inf
+    out, into = np.zeros((2, len(drawn.points)))
+    for join in drawn.joins:
+        out[join.start] += join.capacity
+        into[join.stop] += join.capacity
+    senders, receivers = ([_number(drawn.points[place]) for place in half] for half in (first, second))
+    across = rates[np.ix_(senders, receivers)]
+    sent, received = np.minimum(across.sum(axis=1), out[first]), np.minimum(across.sum(axis=0), into[second])
+    return float(min(sent.sum(), received.sum()))
 
 
 def longest_way(fabric: Fabric) -> tuple[int, float]:

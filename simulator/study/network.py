@@ -1,5 +1,6 @@
 """A cluster's network counted: switches, links, how far and how wide, what it costs, and what a collective loads."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -10,7 +11,7 @@ from simulator import collectives, fabric
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.fabric.outline import Outline, bisection, longest_way, outline
-from simulator.fabric.scale_out.base import DIRECT
+from simulator.fabric.scale_out.base import DIRECT, UNLIMITED
 from simulator.results.documents.network import Bill, DrawnJoin, DrawnPoint, HotLink, NetworkDocument
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile
@@ -58,7 +59,7 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         load = collectives.cost_of(name, every, asked.size_bytes, machine, profile, asked.algorithm).load
     longest, seconds = longest_way(machine)
     keys, injected = cluster.network.more, _injected(machine)
-    links = {kind: last - first for kind, first, last in _blocks(machine) if _is_shown(kind, machine)}
+    counted = {kind: some for kind, some in _limited(machine, drawn) if _is_shown(kind, machine) and len(some)}
     return NetworkDocument(
         cluster=cluster.name,
         kind=cluster.network.kind,
@@ -66,10 +67,9 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         devices=machine.devices,
         policy=keys.routing.policy if isinstance(keys, Wired) else "spread evenly",
         switches={kind: len(some) for kind, some in drawn.kinds().items() if kind not in _NO_SWITCH},
-        links=links,
-        rates={
-            kind: float(machine.capacity[first:stop].min()) for kind, first, stop in _blocks(machine) if kind in links
-        },
+        links={kind: len(some) for kind, some in counted.items()},
+        rates={kind: float(some.min()) for kind, some in counted.items()},
+        fastest={kind: float(some.max()) for kind, some in counted.items()},
         longest_way=longest,
         longest_way_s=seconds,
         injection=injected,
@@ -95,6 +95,15 @@ def _blocks(machine: Fabric) -> list[tuple[str, int, int]]:
     """(kind, first link, the one behind the last)."""
     stops = [*machine.block_start[1:], len(machine.capacity)]
     return [each for each in zip(machine.kinds, machine.block_start, stops, strict=True) if each[2] > each[1]]
+
+
+def _limited(machine: Fabric, drawn: Outline) -> Iterator[tuple[str, Floats]]:
+    """(kind, bytes per second of each of its links) but of those that no way uses: trunks that lead nowhere, and limits
+    of pairs that have none."""
+    for kind, first, stop in _blocks(machine):
+        used = [link for link in range(first, stop) if link not in drawn.unused] if drawn.unused else slice(first, stop)
+        rates = machine.capacity[used]
+        yield kind, rates[rates < UNLIMITED]
 
 
 def _total(machine: Fabric, kind: str) -> float:

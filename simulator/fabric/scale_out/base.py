@@ -20,6 +20,10 @@ DIRECT = "global links"
 """The point where groups meet that are joined to each other directly: no switch stands there."""
 
 
+UNLIMITED = 1e18
+"""Bytes per second of what limits nothing."""
+
+
 class ScaleOut(ABC):
     """Links that join the nodes of a cluster, numbered from 0 in the order of `blocks`. Flows are between ranks."""
 
@@ -65,6 +69,11 @@ class ScaleOut(ABC):
     def parted(self, src: Ints, dst: Ints, part: Ints, parts: int, first: int = 0) -> Ints:
         """`paths` of parts of flows: `part` (flows,) is the number of each among the `parts` of its flow."""
         return self.paths(src, dst, first)
+
+    def between_nodes(self) -> Floats | None:
+        """The most bytes per second from each node to each other beside what cards and cables leave, infinite where
+        nothing else limits them; (nodes, nodes), or None where it never does."""
+        return None
 
     def proxies(self, src: Ints, dst: Ints) -> Ints:
         """Ranks of the senders' nodes from which transfers between nodes leave them."""

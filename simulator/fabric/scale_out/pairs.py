@@ -14,14 +14,11 @@ from typing import ClassVar, Self
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.fabric.scale_out.base import NETWORKS, Block, Floats, Ints, Point, ScaleOut
+from simulator.fabric.scale_out.base import NETWORKS, UNLIMITED, Block, Floats, Ints, Point, ScaleOut
 from simulator.fabric.scale_out.cards import Cards
 from simulator.specs.hardware import Cluster
 from simulator.specs.network import Pairs
 from simulator.specs.network.measured import PATH, read_pairs
-
-UNLIMITED = 1e18
-"""Bytes per second of what limits nothing."""
 
 
 @NETWORKS.add("pairs", Pairs)

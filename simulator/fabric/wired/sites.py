@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.fabric.scale_out.base import NETWORKS, Block, Floats, Ints
+from simulator.fabric.scale_out.base import NETWORKS, UNLIMITED, Block, Floats, Ints
 from simulator.fabric.scale_out.cards import Cards
 from simulator.fabric.wired.network import WiredNetwork
 from simulator.fabric.wired.wiring import Wiring
@@ -51,17 +51,20 @@ class SitesNetwork(WiredNetwork):
         for place, link in enumerate(keys.links):
             low, high = (_number(name, names, place) for name in link.between)
             most = link.bandwidth if link.bandwidth is not None else min(out[low], out[high]) or np.inf
-            wiring.join("wide", switches[low], switches[high], min(most, 1e18), link.delay)
+            wiring.join("wide", switches[low], switches[high], min(most, UNLIMITED), link.delay)
             flow[low, high] = flow[high, low] = _connection(link, keys)
         return replace(cls.made(cluster, wiring, cards, switches[home[node]]), home=home, flow=flow)
 
     @property
     def blocks(self) -> list[Block]:
         """Those of all such networks, and the rates of connections."""
-        rate = self.flow[self.home[:, None], self.home].ravel()
-        # As many connections as a transfer has; what nothing limits is no link of any way.
-        rate = np.where(np.isinf(rate), 1e18, rate * self.parts(1))
+        rate = self.between_nodes().ravel()
+        rate = np.where(np.isinf(rate), UNLIMITED, rate)  # what nothing limits is no link of any way
         return [*WiredNetwork.blocks.fget(self), ("connection", len(rate), rate, np.zeros(len(rate)))]  # type: ignore[attr-defined]
+
+    def between_nodes(self) -> Floats:
+        """What a connection between nodes of two sites gets, times as many as a transfer has."""
+        return self.flow[self.home[:, None], self.home] * self.parts(1)
 
     def parted(self, src: Ints, dst: Ints, part: Ints, parts: int, first: int = 0) -> Ints:
         """As of all such networks, and the rate of the connection where it has one."""

@@ -1,8 +1,8 @@
 """ASTRA-sim's analytical network YAML: a list of dimensions, the first of which is the node.
 
 `bandwidth` is in GB/s a link, `latency` in ns a hop (a switch takes two). Of three and more dimensions those after the
-first must be switches: levels of a tree, whose passages make up what their hops take beyond those below. Grammar:
-astra-sim/astra-network-analytical.
+first are levels of a tree where all are switches, whose passages make up what their hops take beyond those below; else
+a graph (`astra_grid`). Grammar: astra-sim/astra-network-analytical.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from simulator.errors import InputError, Problem
-from simulator.interop.networks import Read, figure
+from simulator.interop.networks import Read, astra_grid, figure
 from simulator.specs.hardware import Cluster
 
 _INSIDE = {"ring": "ring", "fullyconnected": "mesh", "switch": "switch"}
@@ -39,6 +39,11 @@ def read(text: str, name: str, cluster: Cluster) -> Read:
     assumed = ["the accelerator and the collective library are those of the cluster that was named"]
     if len(dimensions) > 1:
         keys["nodes"] = _product(size for _, size, _, _ in dimensions[1:])
+        if len(dimensions) > 2 and any(kind != "switch" for kind, *_ in dimensions[1:]):
+            sent, none = _rate(astra_grid.sent(dimensions), name), _ns(0.0, name)  # cables have the latency
+            node["nics"] = {"count": devices, "bandwidth": sent, "latency": none}
+            keys["network"] = astra_grid.network(dimensions, name)
+            return Read(keys, [*assumed, astra_grid.ASSUMED])
         card = {"count": devices, "bandwidth": _rate(dimensions[1][2], name)}
         node["nics"] = card | {"latency": _ns(_card_ns(*dimensions[1]), name)}
         keys["network"] = _network(dimensions[1:], name, devices)
@@ -93,10 +98,7 @@ def _network(dimensions: list[tuple[str, int, float, float]], name: str, cards: 
         ends = [{"between": [f"s{i}", f"s{(i + 1) % size}"]} | cable for i in range(size)]
         return {"kind": "graph", "hosts": [{"switches": [f"s{i}"]} for i in range(size)], "cables": ends}
     levels, below, passages = [], 1, _passages(dimensions)
-    for place, (word, count, up, _) in enumerate(dimensions, 1):
-        if word != "switch" and not (len(dimensions) == 1 and size == 2):
-            message = f"`{word}` above the first dimension is not modelled beside other dimensions"
-            raise InputError(Problem(message, name, path=f"topology[{place}]", hint="write Switch"))
+    for place, (_, count, up, _) in enumerate(dimensions, 1):
         below *= count
         above = dimensions[place][2] if place < len(dimensions) else up
         level = {"name": f"dimension-{place}", "nodes": below, "oversubscription": max(1.0, up / above)}

@@ -31,7 +31,7 @@ def figures(document: NetworkDocument) -> Iterator[tuple[str, str]]:
     if document.bisection is not None:
         shown = units.format(document.bisection, "bandwidth")
         if document.nodes > 1 and document.injection and "NIC up" in document.links:
-            shown += f", {2 * document.bisection / document.injection:.0%} of what half of the nodes send"
+            shown += f", {_share(2 * document.bisection / document.injection)} of what half of the nodes send"
         yield "between halves", shown
     if document.oversubscription:
         ratios = (_ratio(clean(kind), ratio) for kind, ratio in document.oversubscription.items())
@@ -46,8 +46,18 @@ def _ratio(kind: str, ratio: float) -> str:
 
 def _of_kind(document: NetworkDocument, kind: str, count: int) -> str:
     """How many links of a kind there are and what one carries."""
-    rate = document.rates.get(kind, document.rates.get(f"{kind} up"))
-    return f"{count:,} {clean(kind)}" + (f" of {units.format(rate, 'bandwidth')}" if rate else "")
+    slow, fast = (rates.get(kind, rates.get(f"{kind} up")) for rates in (document.rates, document.fastest))
+    shown = f"{count:,} {clean(kind)}"
+    if slow:
+        shown += f" of {units.format(slow, 'bandwidth')}"
+    if slow and fast and fast > slow * (1 + 1e-9):
+        shown += f" to {units.format(fast, 'bandwidth')}"
+    return shown
+
+
+def _share(part: float) -> str:
+    """Whole percents, and of less than one two digits."""
+    return f"{part:.0%}" if part >= 0.01 or not part else f"{100 * part:.2g}%"
 
 
 def bill(found: Bill) -> Iterator[tuple[str, str]]:

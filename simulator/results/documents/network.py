@@ -76,7 +76,7 @@ class NetworkDocument:
     switches: Mapping[str, int]
     """By kind, as the network names them; parallel ones of a trunk count as one."""
     links: Mapping[str, int]
-    """By kind, one way."""
+    """By kind, one way; those that no way uses are left out."""
     rates: Mapping[str, float]
     """Bytes per second of a link of each kind, of the slowest where they differ."""
     longest_way: int
@@ -90,6 +90,8 @@ class NetworkDocument:
     oversubscription: Mapping[str, float]
     """By kind of link: what comes from below over what it carries."""
     bill: Bill | None = field(metadata=LEFT_OUT)
+    fastest: Mapping[str, float] = field(default_factory=dict)
+    """Bytes per second of the quickest link of each kind."""
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Links by name of a way that was asked for, by part of the flow."""
     collective: str = ""

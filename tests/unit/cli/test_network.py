@@ -33,6 +33,47 @@ def counted(*arguments: str) -> dict[str, object]:
     return found
 
 
+def test_sites_are_as_wide_as_their_connections(capsys: Capture) -> None:
+    """Three sites of 2, 1 and 1 nodes: each pair of nodes has one connection, whatever its devices send."""
+    pairs = (("a", "b", "80 Mbit/s"), ("a", "c", "16 Mbit/s"), ("b", "c", "8 Mbit/s"))
+    network: dict[str, object] = {
+        "kind": "sites",
+        "sites": [{"name": "a", "nodes": 2}, {"name": "b", "nodes": 1}, {"name": "c", "nodes": 1}],
+        "links": [{"between": [s, t], "delay": "10 ms", "flow_bandwidth": rate} for s, t, rate in pairs],
+    }
+    name = write(network, 4)
+    found = counted(name)
+    assert found["bisection"] == pytest.approx(2 * (10e6 + 2e6))  # both nodes of `a` to `b` and to `c`
+    assert found["links"]["connection"] == 10  # type: ignore[index]
+    assert (found["rates"]["connection"], found["fastest"]["connection"]) == (1e6, 10e6)  # type: ignore[index]
+    assert main(["network", name]) == 0
+    shown = capsys.readouterr().out
+    assert "10 connection of 1.00 MB/s to 10.0 MB/s" in shown
+    assert "24.0 MB/s, 0.003% of what half of the nodes send" in shown
+
+
+def test_cards_bound_what_nodes_have_of_connections() -> None:
+    card = {"count": 1, "bandwidth": figure("1 GB/s")}
+    node = {
+        "name": "n",
+        "accelerator": "accelerators/h100-sxm",
+        "devices": 1,
+        "scale_up": {"kind": "none"},
+        "nics": card,
+    }
+    links = [{"between": [s, t], "delay": "1 ms", "flow_bandwidth": "0.8 GB/s"} for s, t in ("ab", "ac", "bc")]
+    sites = [{"name": name, "nodes": 2 - (name != "a")} for name in "abc"]
+    found = counted(write({"kind": "sites", "sites": sites, "links": links}, 4, node))
+    assert found["bisection"] == pytest.approx(2 * 1e9)  # two of 0.8 are more than a card
+
+
+def test_a_trunk_that_leads_nowhere_is_no_link(capsys: Capture) -> None:
+    """One group of leaves needs nothing above; two do."""
+    for nodes, shown in ((4, False), (8, True)):
+        found = counted(write({"kind": "tree", "levels": [level("leaf", 4)]}, nodes))
+        assert ("leaf up" in found["links"], "leaf up" in found["rates"]) == (shown, shown)  # type: ignore[operator]
+
+
 # Leaves, spines and cores of DGX SuperPOD B200, switches of 64 ports of 400 Gbit/s (docs.nvidia.com, reference
 # architecture); as many cables on each tier as there are GPUs, two transceivers each.
 @pytest.mark.parametrize(

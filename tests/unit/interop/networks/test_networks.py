@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator import fabric
+from simulator import collectives, fabric
 from simulator.cli import main
 from simulator.fabric import Fabric
 from simulator.specs.hardware import Cluster
+from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.matrices import mpigraph, table
 
@@ -163,6 +164,18 @@ def test_astra_sim_dimensions(
             ("Switch, Switch, Switch, Switch", "2, 2, 2, 2", "9, 8, 7, 6", "500, 700, 900, 1300"),
             {(0, 2): 1400, (0, 4): 1800, (0, 8): 2600},
         ),
+        (
+            ("Ring, FullyConnected, Switch", "4, 3, 2", "400, 50, 25", "500, 700, 900"),
+            {(0, 2): 1000, (0, 4): 700, (0, 8): 700, (0, 12): 1800, (0, 20): 2500, (0, 21): 3000},
+        ),
+        (
+            ("Ring, Ring, Switch", "2, 5, 3", "400, 50, 25", "500, 700, 900"),
+            {(0, 1): 500, (0, 2): 700, (0, 4): 1400, (0, 6): 1400, (0, 8): 700, (0, 10): 1800, (0, 14): 3200},
+        ),
+        (
+            ("Switch, Switch, Ring", "2, 2, 4", "9, 8, 7", "500, 700, 900"),
+            {(0, 2): 1400, (0, 4): 900, (0, 8): 1800, (0, 12): 900, (0, 3): 2400},
+        ),
     ],
 )
 def test_astra_sim_counts_hops(tmp_path: Path, dimensions: tuple[str, ...], ways: dict[tuple[int, int], float]) -> None:
@@ -171,6 +184,35 @@ def test_astra_sim_counts_hops(tmp_path: Path, dimensions: tuple[str, ...], ways
     for (one, other), nanoseconds in ways.items():
         wire = machine.latency[list(machine.route(one, other))].sum()
         assert wire == pytest.approx(nanoseconds * 1e-9), (one, other)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "dimension", "apart", "share", "links"),
+    [
+        ("Switch, Ring, FullyConnected", 1, 2, 3 / 5, 60),  # one hop, and two of the way of each neighbour but one
+        ("Switch, Ring, FullyConnected", 2, 10, 1 / 3, 60),  # a link from each to each of two
+        ("Ring, FullyConnected, Switch", 1, 2, 1 / 5, 120),
+        ("Ring, FullyConnected, Switch", 2, 10, 2 / 3, 60),  # up to the switch and down from it, 30 each
+        ("Ring, Ring, Ring", 2, 10, 1 / 3, 60),
+    ],
+)
+def test_links_of_astra_sim_carry_what_their_dimension_sends(
+    tmp_path: Path, kinds: str, dimension: int, apart: int, share: float, links: int
+) -> None:
+    """An all-to-all along one dimension of 2 x 5 x 3, all its groups at once: bytes of every link, and the time."""
+    size, rate = 3e9, (400e9, 50e9, 25e9)[dimension]
+    _, machine = made(tmp_path, "net.yml", ASTRA.format(kinds, "2, 5, 3", "400, 50, 25", "500, 700, 900"))
+    count = (2, 5, 3)[dimension]
+    groups = [[first + at * apart for at in range(count)] for first in range(30) if first // apart % count == 0]
+    profile = load_spec(CollectiveProfile, "collectives/nccl-h100")
+    cost = collectives.cost_of("all_to_all", groups, size, machine, profile)
+    cables = slice(machine.first_outer + 2 * 30, None)
+    mine = machine.capacity[cables] == rate
+    assert cost.load[cables][mine] == pytest.approx([size * share] * links)
+    assert not cost.load[cables][~mine].any()
+    sent = machine.capacity[machine.first_outer]  # a card has the rates of all links that leave the node
+    each = {"Switch, Ring, FullyConnected": (2, 2), "Ring, FullyConnected, Switch": (4, 1), "Ring, Ring, Ring": (2, 2)}
+    assert sent == each[kinds][0] * 50e9 + each[kinds][1] * 25e9
 
 
 def test_a_level_of_astra_sim_that_is_quicker_than_the_way_to_it_is_said(tmp_path: Path, capsys: Capture) -> None:
@@ -271,6 +313,12 @@ BAD = {
     "dimensions": ("n.yml", ASTRA.format("Cube", "8", "1", "1"), ("--format", "astra-sim"), "`Cube` is not Ring"),
     "npus": ("n.yml", ASTRA.format("Ring", "0", "1", "1"), ("--format", "astra-sim"), "`0` is no number of NPUs"),
     "rates": ("n.yml", ASTRA.format("Ring", "8", "-1", "1"), ("--format", "astra-sim"), "`-1` is out of range"),
+    "npus that no file holds": (
+        "n.yml",
+        ASTRA.format("Ring, Ring, Ring", "8, 32, 32", "9, 9, 9", "1, 1, 1"),
+        ("--format", "astra-sim"),
+        "24,576 cables of their own; up to 12,000 are modelled",
+    ),
     "lists": ("n.yml", ASTRA.format("Ring, Ring", "8", "1", "1"), ("--format", "astra-sim"), "an entry for each"),
 }
 
