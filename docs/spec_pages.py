@@ -36,7 +36,7 @@ from simulator.specs.hardware import (
     Power,
     ScaleUp,
 )
-from simulator.specs.jobs import JobsScenario, Perturbation, Place, ServingJob, TrainingJob
+from simulator.specs.jobs import Flapping, JobsScenario, Perturbation, Place, ServingJob, TrainingJob
 from simulator.specs.kernels import (
     AttentionKernels,
     DecodeKernels,
@@ -224,7 +224,7 @@ def serving_specs() -> str:
 
 def job_specs() -> str:
     """The keys of several jobs on one cluster."""
-    return _sections(JobsScenario, TrainingJob, ServingJob, Place, Perturbation)
+    return _sections(JobsScenario, TrainingJob, ServingJob, Place, Perturbation, Flapping)
 
 
 def workflow_specs() -> str:

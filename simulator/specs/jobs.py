@@ -14,8 +14,34 @@ from simulator.specs.serving import Serving
 from simulator.specs.training import Training
 
 Index = Annotated[int, Field(ge=0)]
+SHORTEST_FLAP = 1e-4
+"""Seconds for which flapping links are up or down at least: a link that trains anew takes longer, and each change of
+each link is an event."""
 PERTURBATION_KEYS = built_in("perturbation", ("slow-links",))
 """Kinds of perturbations."""
+
+
+class Flapping(Spec):
+    """Keys of `flapping-links`: links that are down, then up, again and again."""
+
+    up: Seconds
+    """For how long they work at a time; on average where `times` are drawn."""
+    down: Seconds
+    """For how long they then do not; a perturbation begins with it. `factor` is what is left meanwhile, nothing where
+    left out."""
+    times: Literal["regular", "random"] = "regular"
+    """`regular`: every period is `down` + `up`, and all links go together. `random`: exponential times with these
+    means, drawn by the scenario's seed for each of the `links` by itself."""
+
+    @field_validator("up", "down")
+    @classmethod
+    def _not_at_once(cls, seconds: float) -> float:
+        if seconds < SHORTEST_FLAP:
+            raise ValueError(f"links that flap are up and down for {SHORTEST_FLAP * 1e6:.0f} us or longer at a time")
+        return seconds
+
+
+PERTURBATION_KEYS.add("flapping-links")(Flapping)
 
 
 class Place(Spec):
@@ -126,7 +152,8 @@ class Perturbation(Extensible):
     kinds: ClassVar[Keys] = PERTURBATION_KEYS
 
     kind: Annotated[str, OneOf(PERTURBATION_KEYS)]
-    """`slow-links`: links that have only a share of their bandwidth meanwhile; or one that a plug-in adds."""
+    """`slow-links`: links that have only a share of their bandwidth meanwhile; `flapping-links`: links that are down
+    for part of each period; or one that a plug-in adds."""
     start: Seconds = 0.0
     """When it begins."""
     lasts: Seconds | None = None
@@ -134,7 +161,8 @@ class Perturbation(Extensible):
     links: tuple[str, ...] = ()
     """On which links, by name: `NIC 17` (both directions), `NIC up 17`, `leaf down 0`, `node 3: 2 > switch`."""
     factor: Percentage | None = None
-    """For `slow-links`: share of the bandwidth that is left, `0.1` or `10 %`; with 0 they are down."""
+    """Share of the bandwidth that is left, `0.1` or `10 %`; with 0 links are down. For `slow-links`, and for
+    `flapping-links` while they are down (0 where left out)."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -142,6 +170,8 @@ class Perturbation(Extensible):
             raise ValueError("a perturbation of kind 'slow-links' needs `links` and `factor`")
         if self.kind == "slow-links" and self.factor == 0 and self.lasts is None:
             raise ValueError("links that are down for ever end no run: write how long it `lasts`")
+        if self.kind == "flapping-links" and not self.links:
+            raise ValueError("a perturbation of kind 'flapping-links' needs `links`")
         return self
 
 

@@ -47,6 +47,8 @@ class Common(Spec):
 
 
 _SERVES = "only a scenario that serves has it, with `serving:` and `requests:` in place of `training:`"
+BESIDE_JOBS = "it stands beside `jobs:`, of which one will do: put `model`, `stack` and what runs under `jobs: [{name: ..., ...}]`"
+"""Of what changes on a machine while jobs run."""
 
 
 SEARCHED: Final = "searched"
@@ -76,7 +78,9 @@ class Scenario(Trains, Common):
     """Which node which ranks lie on: `in-order`; `{nodes: [2, 0, 1]}`, the first ranks on node 2; or `searched`, an
     order that makes the step shorter where pairs of nodes have unequal links, found with the scenario's seed."""
 
-    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("slo", "leap", "records"), _SERVES)
+    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("slo", "leap", "records"), _SERVES) | {
+        "perturbations": BESIDE_JOBS
+    }
 
     @field_validator("cluster")
     @classmethod

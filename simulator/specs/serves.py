@@ -6,7 +6,7 @@ from pydantic import Field
 
 from simulator.specs.base import Spec
 from simulator.specs.requests import Requests, Slo
-from simulator.specs.scenario import Common
+from simulator.specs.scenario import BESIDE_JOBS, Common
 from simulator.specs.serving import Serving, ServingStack
 
 _TRAINS = "only a scenario that trains has it, with `training:` in place of `serving:` and `requests:`"
@@ -34,4 +34,4 @@ class Serves(Spec):
 class ServingScenario(Serves, Common):
     """One simulated serving run."""
 
-    elsewhere: ClassVar[dict[str, str]] = {"fold": _TRAINS}
+    elsewhere: ClassVar[dict[str, str]] = {"fold": _TRAINS, "perturbations": BESIDE_JOBS}

@@ -215,10 +215,11 @@ assert mine.metrics["median_ttft_ms"] != usual.metrics["median_ttft_ms"]""",
         """
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
-kind = "perturbations.0={kind: flapping-links, links: [NIC 3], up: 0.5 s, down: 0.1 s}"
-slow, flapping = (simulate(load_scenario("flapping.yaml", change).scenario).jobs[0] for change in ([], [kind]))
-steps = [set(job.result.step_times.tolist()) for job in (slow, flapping)]
-assert min(slow.slowdown, flapping.slowdown) > 1.1 and len(steps[0]) == 1 < len(steps[1])""",
+kind = "perturbations.0={kind: fading-links, links: [NIC 3], every: 0.2 s, loses: 20 %}"
+slow, fading = (simulate(load_scenario("fading.yaml", change).scenario).jobs[0] for change in ([], [kind]))
+steps = [job.result.step_times.tolist() for job in (slow, fading)]
+assert min(slow.slowdown, fading.slowdown) > 1.1 and len(set(steps[0])) == 1
+assert steps[1] == sorted(steps[1]) and steps[1][-1] > steps[1][0]""",
     ),
     ("docs/models/expert-exchange.md", "dispatch.py", ""),
     (

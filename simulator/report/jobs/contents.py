@@ -95,11 +95,16 @@ def header_lines(result: Result) -> Iterator[str]:
 
 
 def _disturbance(said: Mapping[str, Any]) -> str:
-    """A perturbation in words: `slow-links from 2.00 s for 1.00 s: NIC 17, 10.0 % of the bandwidth left`."""
+    """A perturbation in words: `slow-links from 2.00 s for 1.00 s: NIC 17, 10.0 % of the bandwidth left`; of links that
+    flap also how long they are down and up."""
     start, lasts, factor = (number(said, key) for key in ("start", "lasts", "factor"))
     when = f" from {units.format(start or 0.0, 'time')}" + (f" for {units.format(lasts, 'time')}" if lasts else "")
     links = ", ".join(str(link) for link in texts(said, "links"))
     left = f", {wording.percent(factor)} of the bandwidth left" if factor is not None else ""
+    up, down = (number(said, key) for key in ("up", "down"))
+    if up is not None and down is not None:
+        drawn = " on average" if word(said, "times", "regular") == "random" else ""
+        left += f", {units.format(down, 'time')} down and {units.format(up, 'time')} up{drawn}"
     return f"{word(said, 'kind', 'perturbation')}{when}: {links}{left}".removesuffix(": ")
 
 

@@ -15,7 +15,7 @@ from simulator.engine.wires import SLACK, User, Wires
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.run.site import Site
-from simulator.specs.jobs import PERTURBATION_KEYS, Perturbation
+from simulator.specs.jobs import PERTURBATION_KEYS, SHORTEST_FLAP, Flapping, Perturbation
 from simulator.specs.kinds import Builders
 
 
@@ -24,7 +24,7 @@ class Disturbance(ABC):
 
     def __init__(self, site: Site, spec: Perturbation, path: str) -> None:
         """What the scenario says at `path`; InputError for links that are not there."""
-        self.site, self.spec = site, spec
+        self.site, self.spec, self.path = site, spec, path
         self.links = links_of(site, spec.links, f"{path}.links")
         """Those that the scenario names."""
         self.on = False
@@ -141,6 +141,47 @@ class SlowLinks(Disturbance):
         """Less of each."""
         for link in self.links:
             self.leave(link, self._factor)
+
+
+@PERTURBATIONS.add("flapping-links", Flapping)
+class FlappingLinks(Disturbance):
+    """Links that are down for part of each period, all together, or each of the names by times of its own."""
+
+    @property
+    def takes(self) -> Mapping[int, float]:
+        """All of them but what is left while they are down."""
+        return {link: (1 - self._left) * self.whole(link) for link in self.links}
+
+    @property
+    def _left(self) -> float:
+        return self.spec.factor or 0.0
+
+    @property
+    def _keys(self) -> Flapping:
+        assert isinstance(self.spec.more, Flapping)  # the spec demands it
+        return self.spec.more
+
+    def begin(self) -> None:
+        """All go down."""
+        if self._keys.times == "regular":
+            self._go(self.links, True, float)
+            return
+        free = set(self.links)
+        for place, name in enumerate(self.spec.links):
+            own = tuple(link for link in links_of(self.site, (name,), f"{self.path}.links.{place}") if link in free)
+            free.difference_update(own)
+            self._go(own, True, self._drawn(name))
+
+    def _drawn(self, name: str) -> Callable[[float], float]:
+        """Exponential times of their mean, but for the shortest, from a stream of the name's own."""
+        stream = self.site.stream(f"{self.path} {name}")
+        return lambda mean: max(float(stream.exponential(mean)), SHORTEST_FLAP)
+
+    def _go(self, links: tuple[int, ...], down: bool, lasts: Callable[[float], float]) -> None:
+        """Some links go down or come back, and change again after a time that follows from its mean."""
+        for link in links:
+            self.leave(link, self._left if down else 1.0)
+        self.after(lasts(self._keys.down if down else self._keys.up), lambda: self._go(links, not down, lasts))
 
 
 def disturb(site: Site, spec: Perturbation, path: str) -> Disturbance:

@@ -31,6 +31,11 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ([QUICKSTART, "+requests={count: 1}"], "take one of them away, or make two files"),
         ([QUICKSTART, "+slo={ttft: 1 s}"], "unknown key `slo`; only a scenario that serves has it"),
         ([SERVING, "+fold=exact"], "unknown key `fold`; only a scenario that trains has it"),
+        (
+            [QUICKSTART, "+perturbations=[]"],
+            "unknown key `perturbations`; it stands beside `jobs:`, of which one will do",
+        ),
+        ([SERVING, "+perturbations=[]"], "unknown key `perturbations`; it stands beside `jobs:`, of which one will do"),
         ([SERVING, "+globalBatch=1"], "unknown key `globalBatch`"),
         ([QUICKSTART, "+globalBatch=1"], "did you mean `training.global_batch`?"),
         ([QUICKSTART, "+training.micro-batch=1"], "did you mean `micro_batch`?"),

@@ -73,6 +73,14 @@ def test_what_disturbs_them_and_who_goes_on() -> None:
     assert contents.quoted("two words") == "'two words'"
 
 
+@pytest.mark.parametrize(("times", "drawn"), [("regular", ""), ("random", " on average")])
+def test_links_that_flap_say_for_how_long(times: str, drawn: str) -> None:
+    one = {"kind": "flapping-links", "links": ["NIC 1"], "start": 0.0, "up": 20.0, "down": 0.3, "times": times}
+    result = jobs_result()
+    text = " ".join(page(replace(result, scenario={**result.scenario, "perturbations": [one]})).split())
+    assert f"flapping-links from 0 s: NIC 1, 300 ms down and 20.0 s up{drawn}" in text
+
+
 def test_the_ground_of_each_job_where_they_differ() -> None:
     both = [line for line in lines(beside()) if line.startswith(" Ground: ")]
     assert [line.split()[1] for line in both] == ["training:", "service:"]

@@ -108,6 +108,41 @@ def test_a_link_that_is_down_delays_by_all_of_that_time(alone: tuple[float, floa
     assert before.metrics["makespan_s"] - step == pytest.approx(begin / 2, abs=1e-10)
 
 
+def flapping(up: float, down: float, start: float = 0.0, **more: Any) -> dict[str, Any]:
+    """Cards of the first node that are down, then up, with times in seconds."""
+    times = {"up": f"{up!r} s", "down": f"{down!r} s", "start": f"{start!r} s"}
+    return {"kind": "flapping-links", "links": ("NIC 0",), **times, **more}
+
+
+def test_links_that_flap_delay_by_each_time_in_which_they_are_down(alone: tuple[float, float, float]) -> None:
+    """What moves needs so many times in which they are up, and waits for the one before each."""
+    begin, end, step = alone
+    moves = end - begin
+    up, down = moves / 2.5, moves / 3
+    found = run(trains(), slowed=(flapping(up, down, begin),))
+    assert found.metrics["makespan_s"] - step == pytest.approx(3 * down, abs=1e-9)
+    # At a quarter while down, a period moves what takes up + down / 4 alone: all of two, and then part of a third.
+    left = moves - 2 * (up + down / 4)
+    last = down + left - down / 4 if left > down / 4 else 4 * left
+    found = run(trains(), slowed=(flapping(up, down, begin, factor=0.25),))
+    assert found.metrics["makespan_s"] - step == pytest.approx(2 * (up + down) + last - moves, rel=1e-6)
+    over = run(trains(), slowed=(flapping(up, down, begin, lasts=f"{down + up / 2!r} s"),))
+    assert over.metrics["makespan_s"] - step == pytest.approx(down, abs=1e-9)  # up since, and whole from then on
+
+
+def test_links_that_flap_by_the_seed_do_so_again_with_it(alone: tuple[float, float, float]) -> None:
+    begin, end, step = alone
+    moves = end - begin
+    asked = scenario(trains(), slowed=(flapping(moves / 8, moves / 8, begin, times="random"),))
+    first, second, other = (
+        simulate(asked.model_copy(update={"seed": seed})).metrics["makespan_s"] for seed in (0, 0, 1)
+    )
+    assert first == second != other
+    assert min(first, other) > step
+    both = flapping(moves / 8, moves / 8, begin, times="random", links=("NIC up 0", "NIC down 0"))
+    assert run(trains(), slowed=(both,)).metrics["makespan_s"] != first  # each name has times of its own
+
+
 def test_what_several_perturbations_leave_of_a_link_multiplies(alone: tuple[float, float, float]) -> None:
     """And the end of one leaves what the other takes."""
     begin, end, step = alone

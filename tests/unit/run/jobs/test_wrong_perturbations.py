@@ -25,6 +25,18 @@ REFUSED = {
     "{kind: slow-links, links: [NIC 3], factor: 1.5}": (
         f":{LINE}:48: perturbations.0.factor: `1.5` is out of range; write 1 or less"
     ),
+    "{kind: flapping-links, up: 1 s, down: 1 s}": (
+        f":{LINE}:5: perturbations.0: a perturbation of kind 'flapping-links' needs `links`"
+    ),
+    "{kind: flapping-links, links: [NIC 3], down: 1 s}": (
+        f":{LINE}:5: perturbations.0.up: `up` is missing; write `up: ...`"
+    ),
+    "{kind: flapping-links, links: [NIC 3], up: 1 s, down: 1 us}": (
+        f":{LINE}:59: perturbations.0.down: links that flap are up and down for 100 us or longer at a time"
+    ),
+    "{kind: slow-links, links: [NIC 3], factor: 0.5, up: 1 s}": (
+        f":{LINE}:5: perturbations.0: `up` is no key of kind `slow-links`"
+    ),
     "{kind: slow-links, links: [NIC 3]}": (
         f":{LINE}:5: perturbations.0: a perturbation of kind 'slow-links' needs `links` and `factor`"
     ),
