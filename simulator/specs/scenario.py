@@ -47,7 +47,7 @@ class Common(Spec):
 
 
 _SERVES = "only a scenario that serves has it, with `serving:` and `requests:` in place of `training:`"
-BESIDE_JOBS = "it stands beside `jobs:`, of which one will do: put `model`, `stack` and what runs under `jobs: [{name: ..., ...}]`"
+BESIDE_JOBS = "it stands beside `jobs:`, of which one will do: the rest goes under `jobs: [{name: ..., ...}]`"
 """Of what changes on a machine while jobs run."""
 
 
