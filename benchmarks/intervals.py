@@ -15,6 +15,7 @@ WORDS = {
     "ttft": "time to the first token",
     "tpot": "time of later tokens",
     "request": "time of requests",
+    "time": "time",
 }
 HEAD = ["| | rows | sources | held | sources counting alike | median width |", "| --- | --- | --- | --- | --- | --- |"]
 

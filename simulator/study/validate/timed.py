@@ -8,7 +8,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from simulator.errors import SimulatorError
+from simulator.interop.rows.exchanges import ExchangeRow
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
+from simulator.interop.rows.network import NetworkRow
+from simulator.run.spread.near import Like
+from simulator.run.spread.timed import TIME, band, like_timed, spread_of_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,8 @@ class TimedOutcome:
     memory_error: None = None
     feasible: bool = True
     conditions: None = None
-    interval: None = None
-    """Intervals are of runs."""
+    like: Like | None = None
+    """What it is, for what is said of rows like it; None where nothing was priced."""
 
     @property
     def in_scope(self) -> bool:
@@ -49,6 +53,19 @@ class TimedOutcome:
     def predicted(self) -> float | None:
         """`predicted_s`."""
         return self.predicted_s
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between which seconds the published time is expected from rows of other sources."""
+        if self.like is None or self.predicted_s is None:
+            return None
+        known = spread_of_time(self.like, self.row.source)
+        return None if known is None else known.around(self.predicted_s, rate=False)
+
+    @property
+    def errors_about(self) -> dict[str, float]:
+        """The error by what spreads are about."""
+        return {} if self.error is None else {TIME: self.error}
 
     @property
     def error(self) -> float | None:
@@ -83,9 +100,22 @@ def timed_row(row: Any, price: Callable[[Any], Timed]) -> TimedOutcome:
             found.measured_s,
             found.predicted_s,
             assumed=found.assumed,
+            like=_like(row, found.library),
         )
     except (Refused, SimulatorError, ArithmeticError, MemoryError) as error:
         return TimedOutcome(row.id, row, refused=" ".join(str(error).split()))
+
+
+def _like(row: Any, library: str) -> Like:
+    """What a row of a collective, an exchange or a kernel is."""
+    if isinstance(row, NetworkRow):
+        ranks = row.num_ranks or 1
+        size = band(row.size_bytes)
+        return like_timed("network", row.device, library, row.op, size, ranks, row.num_nodes or 1)
+    if isinstance(row, ExchangeRow):
+        form = row.dtype or "not stated"
+        return like_timed("exchange", row.device, library, row.op, form, row.num_ranks, row.num_nodes or 1)
+    return like_timed("kernel", row.device, library, row.op, row.dtype or "not stated", 1, None)
 
 
 def timed_line(line: Line, form: type[BaseModel], price: Callable[[Any], Timed]) -> TimedOutcome:
