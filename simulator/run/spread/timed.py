@@ -1,7 +1,8 @@
 """How near published collectives, exchanges with experts and kernels are to each other, for how far each may be off.
 
-They stand where runs do (`near`): the library is the software, the operation the model, the band of sizes (of kernels
-the dtype) the format, one node or several the network. All other devices are equally far: makers differ in their libraries.
+They stand where runs do (`near`): the library is the software, the operation the model, the band of sizes (of exchanges
+and kernels the dtype) the format, one node or several the network. All other devices are equally far: makers differ in
+their libraries.
 """
 
 from simulator.results.spread import Spread
