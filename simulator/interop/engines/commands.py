@@ -21,6 +21,11 @@ SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "da
 SHORT |= {"dcp": "decode_context_parallel_size"}
 """Short options of vLLM with one dash, and of the others with two."""
 EXTRA = ("extra_llm_api_options", "config", "extra_engine_args")
+LISTS = (
+    *("cuda_graph_bs", "cudagraph_capture_sizes", "cuda_graph_sizes", "lora_modules"),
+    *("cuda_graph_config.batch_sizes", "cuda_graph_batch_sizes"),
+)
+"""Arguments that take several words; other lists of extra options are not read."""
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 _HEREDOC = re.compile(r"cat\s*(?:<<-?\s*['\"]?(\w+)['\"]?\s*>\s*(\S+)|>\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?)\n")
 _ENGINE = re.compile(
@@ -127,7 +132,7 @@ def _engine(texts: list[str]) -> tuple[str, int]:
 
 def _list(name: str) -> bool:
     """Whether an argument takes several words."""
-    return name in ("cuda_graph_bs", "cudagraph_capture_sizes", "lora_modules")
+    return name in LISTS
 
 
 def _number(text: str) -> bool:
@@ -160,6 +165,9 @@ def _extra(command: Command, folder: Path, written: Mapping[str, str], file: str
             own = f"{above}{key}".replace("-", "_")
             if isinstance(child.value, dict):
                 waiting.append((f"{own}.", child))
-            elif child.value is not None and not isinstance(child.value, list):
+            elif isinstance(child.value, list):
+                if _list(own):
+                    command.found[own] = Argument(own, tuple(str(one.value) for one in child.value), named.line)
+            elif child.value is not None:
                 word = str(child.value).lower() if isinstance(child.value, bool) else str(child.value)
                 command.found[own] = Argument(own, (word,), named.line)

@@ -19,7 +19,7 @@ backend log_requests log_requests_level collect_detailed_expert_info otlp_traces
 disaggregation_bootstrap_port disaggregation_ib_device disaggregation_transfer_backend print_iter_log
 enable_iter_perf_stats dataset report_json output_json iteration_log workspace streaming eos_id gpus_per_node
 cluster_size num_postprocess_workers trtllm_serve_args weight_version preferred_sampling_params allow_credentials
-file_storage_path stream_interval
+file_storage_path stream_interval max_seq_len_to_capture
 """
 
 NAMES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -33,6 +33,13 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         "steps": ("num_scheduler_steps",),
         "context": ("max_model_len",),
         "memory": ("gpu_memory_utilization",),
+        "graphs": (
+            "max_cudagraph_capture_size",
+            "cudagraph_capture_sizes",
+            "cuda_graph_sizes",
+            "compilation_config.max_cudagraph_capture_size",
+            "compilation_config.cudagraph_capture_sizes",
+        ),
         "block": ("block_size",),
         "blocks": ("num_gpu_blocks_override",),
         "kv": ("kv_cache_dtype",),
@@ -53,6 +60,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         "steps": ("num_continuous_decode_steps",),
         "context": ("context_length",),
         "memory": ("mem_fraction_static",),
+        "graphs": ("cuda_graph_max_bs", "cuda_graph_bs"),
         "block": ("page_size",),
         "kv": ("kv_cache_dtype",),
         "quantization": ("quantization",),
@@ -74,6 +82,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
             "kv_cache_free_gpu_mem_fraction",
             "kv_cache_config.free_gpu_memory_fraction",
         ),
+        "graphs": ("cuda_graph_config.max_batch_size", "cuda_graph_config.batch_sizes", "cuda_graph_batch_sizes"),
         "block": ("kv_cache_config.tokens_per_block", "tokens_per_block"),
         "kv": ("kv_cache_config.dtype",),
         "quantization": ("quantization",),
@@ -89,14 +98,10 @@ NO_EFFECT = frozenset(_NO_EFFECT.split())
 LEFT_OUT = {
     "enforce_eager": "whether graphs are captured is the stack's",
     "disable_cuda_graph": "whether graphs are captured is the stack's",
-    "cuda_graph_max_bs": "the batches that graphs are captured for are the stack's",
-    "cuda_graph_bs": "the batches that graphs are captured for are the stack's",
-    "cuda_graph_config.max_batch_size": "the batches that graphs are captured for are the stack's",
     "cuda_graph_config.enable_padding": "how batches are padded is the stack's",
     "use_cuda_graph": "whether graphs are captured is the stack's",
     "compilation_config": "graphs and fused kernels are the stack's",
     "o": "graphs and fused kernels are the stack's",
-    "cudagraph_capture_sizes": "the batches that graphs are captured for are the stack's",
     "attention_backend": "which attention kernel runs is the stack's",
     "prefill_attention_backend": "which attention kernel runs is the stack's",
     "decode_attention_backend": "which attention kernel runs is the stack's",

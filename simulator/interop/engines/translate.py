@@ -17,6 +17,7 @@ from simulator.errors import nearest
 from simulator.interop.arguments import Arguments, typed
 from simulator.interop.draft import Draft, printable
 from simulator.interop.engines.commands import SGLANG, TENSORRT, VLLM, Command, commands
+from simulator.interop.engines.graphs import largest_graph
 from simulator.interop.engines.names import ALSO, LEFT_OUT, NAMES, NO_EFFECT
 from simulator.interop.engines.speculation import NAMES as SPECULATION
 from simulator.interop.engines.speculation import speculation
@@ -75,13 +76,26 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str], f
     instances = _merged([_instance(one, own, model) for one, own in zip(found, arguments, strict=True)])
     _machine(draft, machine, instances)
     draft.put("model", f"models/{model[0]}" if model else None, f"{first.model}, line {first.line}")
-    stack = "tensorrt-llm-serve" if first.engine == TENSORRT and not first.bench else first.engine
-    draft.put("stack", stack, first.engine)
+    _stack(draft, first, arguments)
     _serving(draft, instances, arguments[0], first)
     _speculation(draft, arguments[0], first.engine, model)
     _requests(draft, arguments[0])
     _rest(draft, arguments)
     return draft
+
+
+def _stack(draft: Draft, command: Command, arguments: list[Arguments]) -> None:
+    """The stack of the engine, with the largest batch that a graph is captured for where a command says it."""
+    stack = "tensorrt-llm-serve" if command.engine == TENSORRT and not command.bench else command.engine
+    told = sorted({size for own in arguments if (size := largest_graph(own, command.engine)) is not None})
+    if not told:
+        draft.put("stack", stack, command.engine)
+        return
+    draft.put("stack.extends", f"stacks/{stack}", command.engine)
+    draft.put("stack.graphs", told[-1], "largest captured batch")
+    if len(told) > 1:
+        sizes = ", ".join(map(str, told[:-1]))
+        draft.left_out.append(f"largest captured batches of {sizes}: a stack has one, that of the largest")
 
 
 def _model(draft: Draft, command: Command) -> tuple[str, Model] | None:

@@ -61,6 +61,41 @@ def test_iterations_that_are_scheduled_at_once_keep_their_number(tmp_path: Path)
     assert "--num-continuous-decode-steps 4" in command_lines(several[1], "sglang")
 
 
+EXTRA = "cat << EOF > extra.yml\ncuda_graph_config:\n  {}\nEOF\ntrtllm-serve Qwen/Qwen3-32B --config extra.yml"
+SGLANG_32B = "python -m sglang.launch_server --model-path Qwen/Qwen3-32B"
+
+
+@pytest.mark.parametrize(
+    ("text", "largest"),
+    [
+        ("vllm serve Qwen/Qwen3-32B --cuda-graph-sizes 64 128 --max-seq-len-to-capture 4096", 128),
+        ("vllm serve Qwen/Qwen3-32B --max-cudagraph-capture-size 256", 256),
+        ("""vllm serve Qwen/Qwen3-32B --compilation-config '{"cudagraph_capture_sizes": [1, 2, 64]}'""", 64),
+        ("vllm serve Qwen/Qwen3-32B --compilation-config.cudagraph_capture_sizes [1,2,32]", 32),
+        ("vllm serve Qwen/Qwen3-32B --compilation-config 3", 512),
+        ("vllm serve Qwen/Qwen3-32B --max-cudagraph-capture-size 0", 512),
+        (f"{SGLANG_32B} --cuda-graph-max-bs 640", 640),
+        (f"{SGLANG_32B} --cuda-graph-bs 1 2 4", 4),
+        (EXTRA.format("enable_padding: true\n  max_batch_size: 256"), 256),
+        (EXTRA.format("batch_sizes: [1, 2, 48]"), 48),
+    ],
+)
+def test_the_largest_captured_batch_is_the_commands(text: str, largest: int, tmp_path: Path) -> None:
+    made, scenario = imported(text, tmp_path)
+    assert scenario.stack.graphs == largest
+    assert "not known here" not in made
+
+
+def test_workers_with_other_captured_batches_share_the_largest(tmp_path: Path) -> None:
+    workers = "\n".join(
+        f"{SGLANG_32B} --disaggregation-mode {role} --cuda-graph-max-bs {size}"
+        for role, size in (("prefill", 16), ("decode", 256))
+    )
+    made, scenario = imported(workers, tmp_path)
+    assert scenario.stack.graphs == 256
+    assert "largest captured batches of 16" in made
+
+
 def test_attention_ranks_of_each_engine_are_the_same_mesh(tmp_path: Path) -> None:
     vllm = "vllm serve deepseek-ai/DeepSeek-R1 --data-parallel-size 16 --enable-expert-parallel --max-num-seqs 128"
     sglang = (
@@ -108,6 +143,7 @@ def test_a_benchmark_brings_its_concurrency(tmp_path: Path) -> None:
             "no multiple of the --dp-size 3 attention ranks",
         ),
         ("vllm serve Qwen/Qwen3-32B --gpu-memory-utilization 9", "a share from 0 to 1"),
+        ("vllm serve Qwen/Qwen3-32B --cuda-graph-sizes many", "takes sizes of batches"),
         ("trtllm-serve Qwen/Qwen3-32B --extra_llm_api_options gone.yaml", "is not there"),
         ("python -m sglang.launch_server --model Qwen/Qwen3-32B --disaggregation-mode prefill", "only prefill workers"),
     ],
