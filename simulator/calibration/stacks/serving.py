@@ -86,6 +86,10 @@ STEPS = {
 """In 1 / efficiency, seconds."""
 FLAT = 0.002
 """Loss that a step of a tenth of its range must cost for a number to count as identified by its rows."""
+PAIRS = (("iteration_overhead", "sequence_overhead"), ("ahead_overhead", "stream_overhead"))
+"""Times of an iteration and of each of its sequences, which rows of one size of batch do not tell apart."""
+TRIED = 101
+"""Values of the other number of a pair that are tried, and once more around the best of them."""
 NEAR = 0.03
 """Log ratio below which the smooth loss is a square."""
 FEWEST = 6
@@ -272,7 +276,8 @@ def loss(rows: Sequence[MappedServing], logs: Logs) -> float:
 
 
 def unsettled(fit: Fit, point: Point) -> dict[str, str]:
-    """What to say of numbers that the rows do not identify, and of those at a bound of their range."""
+    """What to say of numbers that the rows do not identify, alone or apart from the other of a pair, and of those at a
+    bound of their range."""
     weight, slopes = importance(fit.rows), fit.slopes(point)
     kept = [(weight[name], *found) for name, found in slopes.items()]
     centre, (low, high), notes = fit.coordinates(point), fit.bounds(), {}
@@ -290,7 +295,34 @@ def unsettled(fit: Fit, point: Point) -> dict[str, str]:
             notes[name] = f"not identified by its rows: a tenth of its range costs {least:+.4f}"
         if min(centre[i] - low[i], high[i] - centre[i]) < 0.01 * (high[i] - low[i]):
             notes[name] = "at a bound of its range"
+    for name, other in (pair for one, two in PAIRS for pair in ((one, two), (two, one))):
+        if name in fit.fields and other in fit.fields:
+            i, j = fit.fields.index(name), fit.fields.index(other)
+            together = _beside(cost, centre, (low, high), i, j)
+            if together is not None and together < FLAT:
+                said = f"not identified apart from {other}: a tenth of its range with another one of that costs"
+                notes.setdefault(name, f"{said} {together:+.4f}")
     return notes
+
+
+def _beside(
+    cost: Callable[[Floats], float], centre: Floats, bounds: tuple[Floats, Floats], i: int, j: int
+) -> float | None:
+    """Loss that a step of a tenth of its range costs a number where another one makes up for it as well as it can; None
+    where neither step is within the range."""
+    (low, high), units = bounds, np.eye(len(centre))
+    found = []
+    for step in (0.1 * (high[i] - low[i]), -0.1 * (high[i] - low[i])):
+        if not low[i] <= centre[i] + step <= high[i]:
+            continue
+        begin, end = low[j], high[j]
+        for _ in range(2):  # coarse, then around the best
+            tried = np.linspace(begin, end, TRIED)
+            costs = [cost(step * units[i] + (value - centre[j]) * units[j]) for value in tried]
+            best = int(np.argmin(costs))
+            begin, end = tried[max(best - 1, 0)], tried[min(best + 1, TRIED - 1)]
+        found.append(min(costs))
+    return min(found) - cost(np.zeros(len(centre))) if found else None
 
 
 def overall(logs: tuple[float, ...]) -> float:

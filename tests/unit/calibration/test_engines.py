@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.calibration.stacks.engines import ENGINES, LOOSE, TABLES, engines, likely
-from simulator.calibration.stacks.serving import Fit, fields_of, nearest_file
+from simulator.calibration.stacks.serving import Fit, Slopes, fields_of, nearest_file, unsettled
 
 OTHERS = {"a": {"ahead_overhead": 2e-3}, "b": {"ahead_overhead": 3e-3, "stream_overhead": 0.0}}
 
@@ -63,3 +63,23 @@ def test_rows_move_what_they_tell_and_leave_the_rest_at_the_prior() -> None:
     assert efficiency == pytest.approx(0.9, rel=0.02)
     assert ahead == pytest.approx(2.5e-3, rel=0.01)
     assert fit.minimum((0.9, 1e-3), [], slopes, known) == pytest.approx(known.middle, rel=0.01)
+
+
+class Linear(Fit):
+    """Rows whose times are as measured and grow with those of 100 iterations, each of so many sequences."""
+
+    def __init__(self, batches: list[int]) -> None:
+        rows = [Row(str(i)) for i in range(len(batches))]
+        super().__init__(None, rows, ("iteration_overhead", "sequence_overhead"))  # type: ignore[arg-type]
+        self.batches = batches
+
+    def slopes(self, point: tuple[float, ...]) -> Slopes:
+        return {str(i): (np.ones(1), np.array([[100.0], [100.0 * n]])) for i, n in enumerate(self.batches)}
+
+
+def test_rows_of_one_size_of_batch_tell_an_iteration_and_its_sequences_not_apart() -> None:
+    point = (10e-3, 100e-6)
+    alike = unsettled(Linear([64] * 6), point)
+    assert set(alike) == {"iteration_overhead", "sequence_overhead"}
+    assert alike["iteration_overhead"].startswith("not identified apart from sequence_overhead")
+    assert not unsettled(Linear([1, 2, 32, 64, 256, 512]), point)
