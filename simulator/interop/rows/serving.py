@@ -229,11 +229,13 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     said = _said(row)
     stack_name = said.stack or names.with_blocks(stack_name, row.model, row.precision or {}, row.accelerator)
     if row.kind in ONLINE:
-        stack_name = names.served(stack_name, row.kind, row.engine_version, row.model)
+        stack_name = names.served(stack_name, row.kind, row.engine, row.engine_version, row.model)
     else:
         stack_name = names.called(names.with_flow(stack_name, row.model), row.kind)
-    if names.stands_in(row.engine):
+    if names.stands_in(row.engine, version):
         assumed.append(f"engine `{row.engine}` as {stack_name}, the most like it")
+    if names.of_neuron(row.accelerator):
+        assumed.append(f"the engine's kernels on Neuron are not known: those of `{stack_name}`")
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
         assumed.append(f"engine version as of `{stack_name}`")
     if card(row.accelerator)[1]:
@@ -315,8 +317,9 @@ def _told(
         precision = precision.model_copy(update={"kv": said.kv})
     if said.captures is False:
         assumed.append("no captured graphs, as in the benchmark's scripts")
-    if said.captures is False or told.eager or not names.captures(row.engine):
+    if said.captures is False or told.eager or not names.captures(row.engine, row.engine_version or row.day):
         stack = stack.model_copy(update={"graphs": None})
+    stack = _captured(stack, told)
     if said.experts_from_python and precision.experts is not None:
         assumed.append("Python launches the kernels of experts, as in the benchmark's scripts; as long as under SGLang")
         stack = stack.model_copy(update={"experts_launch": names.stack("sglang").experts_launch})
@@ -331,6 +334,16 @@ def _told(
         precision = precision.model_copy(update={"expert_activations": said.expert_rows})
     families = dict.fromkeys((said.experts, *stack.expert_kernels))
     return stack.model_copy(update={"expert_kernels": tuple(families)}), precision
+
+
+def _captured(stack: ServingStack, told: Options) -> ServingStack:
+    """The stack with the largest graph, and the longest sequence in one, that the row's options state."""
+    changes = {}
+    if stack.graphs is not None and told.graphs is not None:
+        changes["graphs"] = told.graphs
+    if stack.graph_context is not None and told.graph_context is not None:
+        changes["graph_context"] = told.graph_context
+    return stack.model_copy(update=changes) if changes else stack
 
 
 def _with_cache(row: ServingRow, told: Options) -> dict[str, Any]:
@@ -351,7 +364,7 @@ def _has_fp8(accelerator: str) -> bool:
 
 def _simulated(row: ServingRow, count: int) -> int:
     """Requests that are simulated; where all come at once, the batch that fits decides later."""
-    if row.kind in ONLINE:
+    if row.kind in ONLINE or _looped(row):
         return min(count, max(MOST_ONLINE, ROUNDS * (row.concurrency or 0)))
     if row.kind != "offline_throughput" and count > MOST_AT_ONCE:
         raise Refused(f"a batch of {count:,}")
@@ -388,12 +401,12 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
     if row.kind not in ("offline_throughput", *ONLINE):
         return row.batch_size or 1, False
     if row.num_requests:
-        return row.num_requests, row.kind == "offline_throughput"
+        return row.num_requests, row.kind == "offline_throughput" and not _looped(row)
     if row.batch_size:
         replicas = spread(row).get("dp") or 1
         if replicas > 1:
             assumed.append(f"{row.batch_size} requests for each of {replicas} replicas")
-        return row.batch_size * replicas, row.kind == "offline_throughput"
+        return row.batch_size * replicas, row.kind == "offline_throughput" and not _looped(row)
     if row.arrivals == CLOSED_LOOP and row.concurrency:
         assumed.append(f"{ROUNDS * row.concurrency:,} requests, {ROUNDS} for each in flight")
         return ROUNDS * row.concurrency, False
@@ -410,7 +423,7 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
 
 def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     unpaced = row.request_rate_per_s in (None, "inf")
-    if row.kind not in ONLINE:
+    if row.kind not in ONLINE and not _looped(row):
         return Arrivals(at_once=True)
     if row.request_rate_per_s == "inf" and row.concurrency is None:
         return Arrivals(constant=BURST)  # type: ignore[arg-type]
@@ -423,6 +436,11 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     rate = _rate(row)
     assumed.append("Poisson arrivals")
     return Arrivals(poisson=f"{rate} /s")  # type: ignore[arg-type]
+
+
+def _looped(row: ServingRow) -> bool:
+    """Whether a program keeps so many requests in flight, one for each that ends, rather than give all at once."""
+    return row.kind == "offline_throughput" and row.arrivals == CLOSED_LOOP and row.concurrency is not None
 
 
 def _rate(row: ServingRow) -> float:
@@ -452,7 +470,7 @@ def _batching(
     tokens = told.tokens or (said.tokens if offline else None)
     most = most or (said.sequences if offline or stack_name in limits.V0 else None)
     if stack_name in limits.V0 and tokens is None and policy is None:
-        policy, tokens = limits.of_v0(stack_name, row.engine_version, row.accelerator, model, said)
+        policy, tokens = limits.of_v0(stack_name, row.engine_version, row.accelerator, model, said, told.context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
     if stack_name in limits.V1 and most is None and tokens is None and said == Told():
         most, tokens = limits.of_v1(row.accelerator, row.kind in ONLINE)

@@ -26,9 +26,15 @@ LARGE = 70 * 2**30
 `get_batch_defaults`, 0.9 to 0.19)."""
 
 
-def of_v0(stack: str, version: str | None, accelerator: str, model: Model, said: Told) -> tuple[str | None, int]:
-    """(policy where it is not the stack's, most tokens of prompts in an iteration) of vLLM's V0 engine."""
-    context = said.context or max(model.max_sequence or 4096, 2048)
+def of_v0(
+    stack: str, version: str | None, accelerator: str, model: Model, said: Told, stated: int | None = None
+) -> tuple[str | None, int]:
+    """(policy where it is not the stack's, most tokens of prompts in an iteration) of vLLM's V0 engine.
+
+    `stated` is the longest sequence that a row gives its engine (`--max-model-len`).
+    """
+    context = said.context if stated is None else max(stated, 2048)
+    context = context or max(model.max_sequence or 4096, 2048)
     if said.cuts_prompts is False or stack in ("vllm-0.5", "vllm-0.2") or context <= LONG or _latent(model):
         return None, context
     if (card(accelerator)[0] or "").startswith("mi") and not re.match(r"v?0\.6\.[0-4]\b", version or ""):

@@ -16,7 +16,7 @@ from simulator.specs.model import Model
 from simulator.specs.requests import Lengths
 from simulator.specs.serving import ServingStack
 
-BLACKWELL = ("b200", "gb200", "b300", "gb300", "rtx-pro-6000", "rtx-5090")
+BLACKWELL = ("b200", "gb200", "b300", "gb300", "rtx-pro-6000", "rtx-pro-5000", "rtx-pro-5000-72gb", "rtx-5090")
 """Accelerators that engines know since early 2025."""
 SINCE = {"tensorrt-llm": "0.17", "vllm": "0.8"}
 """First versions that know them (release notes of TensorRT-LLM 0.17; vLLM 0.8), by the newest stack of the engine."""
@@ -34,7 +34,7 @@ BEFORE = {
 }
 """The newest stack of an engine by its older ones."""
 
-ROCM_V0 = re.compile(r"^v?0\.(8|9\.[01])\b|2025-0(4|5|6-0)")
+ROCM_V0 = re.compile(r"^v?0\.(8|9\.[01])\b|2025-0(3-(1[89]|[23])|4|5|6-0)")
 """Versions, or days, of vLLM whose V1 engine was off by default on ROCm (vllm-project/vllm pull request 19440, of
 2025-06-10, turns it on; before, `_is_v1_supported_oracle` fell back to V0 there)."""
 
@@ -83,19 +83,25 @@ def model(name: str) -> Model:
     shape = next((found for found in _shapes(name[:LONGEST]) if _is_profile(found)), None)
     if shape is None:
         raise Refused(f"model `{name}`")
-    return load_spec(Model, shape)
+    found, plain = load_spec(Model, shape), _plain(name[:LONGEST])
+    tuned = next((one.tokens for one in vocabulary().serving.contexts if re.fullmatch(one.words, plain)), None)
+    return found if tuned is None else found.model_copy(update={"max_sequence": tuned})
 
 
 def _shapes(name: str) -> Iterator[str]:
     """Names of profiles that a model's name may mean: itself and what is alike, then those without what says how it was
     tuned or stored."""
-    plain = re.sub(r"[ _:()]+", "-", name.rpartition("/")[2].lower()).strip("-")
-    whole = CUT.sub("", MAKERS.sub("", plain))
+    whole = CUT.sub("", MAKERS.sub("", _plain(name)))
     for shape in (whole, VARIANT.sub("", whole), VARIANT.sub("", RELEASE.sub("", whole))):
         yield shape
         for one in vocabulary().serving.alike:
             if found := re.fullmatch(one.words, shape):
                 yield found.expand(one.name)
+
+
+def _plain(name: str) -> str:
+    """Small letters, with hyphens between the words, without the owner."""
+    return re.sub(r"[ _:()]+", "-", name.rpartition("/")[2].lower()).strip("-")
 
 
 def _is_profile(name: str) -> bool:
@@ -108,17 +114,10 @@ def _profile(name: str) -> Path:
 
 def stack_name(engine: str, version: str | None) -> str:
     """The profile that an engine and its version belong to; raises Refused where there is none."""
-    said = re.search(r"\bv?(\d+\.\d+\S*)", engine)
-    known = (
-        _joined(engine),
-        ((said[1] if said and not _dated(version) else version) or "").lower().strip().removeprefix("v"),
-    )
-    for one in vocabulary().serving.stacks:
-        if re.search(one.engine, known[0]) and re.search(one.version, known[1]):
-            if one.name is not None:
-                return one.name
-            break
-    raise Refused(f"engine `{engine}`")
+    known_as = _engine(engine, version)
+    if known_as is None or known_as.name is None:
+        raise Refused(f"engine `{engine}`")
+    return known_as.name
 
 
 def on_device(stack_of: str, version: str | None, accelerator: str) -> str:
@@ -144,17 +143,23 @@ def with_blocks(stack_of: str, model_name: str, precision: dict[str, Any], accel
     return "vllm-v0-blocks-rocm" if _amd(accelerator) else "vllm-v0-blocks"
 
 
-def served(stack_of: str, kind: str, version: str | None, model_name: str) -> str:
+def served(stack_of: str, kind: str, engine: str, version: str | None, model_name: str) -> str:
     """The stack of an engine behind its own server, or as workers of a pool, by that of its runs without one.
 
-    TensorRT-LLM's server runs the PyTorch flow by default from 1.0 on, and DeepSeek's models before that too: their
-    folder (examples/models/core/deepseek_v3) has no conversion to engines.
+    TensorRT-LLM's server runs the PyTorch flow by default from 1.0 on, where it is asked for (`--backend pytorch`) and
+    for DeepSeek's models before that too: their folder (examples/models/core/deepseek_v3) has no conversion to engines.
     """
     alone = kind == "online_serving"
     if stack_of == "tensorrt-llm-pytorch":
-        flow = (version or "").startswith("1.") or DEEPSEEK.search(model_name)
+        asked = "pytorch" in engine.lower() or DEEPSEEK.search(model_name)
+        flow = (version or "").startswith("1.") or asked
         return "tensorrt-llm-serve" if alone and flow else "tensorrt-llm"
     return "vllm-serve" if alone and stack_of == "vllm" else stack_of
+
+
+def of_neuron(accelerator: str) -> bool:
+    """Whether an accelerator is one of AWS's Neuron devices, for which engines have kernels of their own."""
+    return (card(accelerator)[0] or "").startswith(("trainium", "inferentia"))
 
 
 def with_flow(stack_of: str, model_name: str) -> str:
@@ -168,20 +173,24 @@ def called(stack_of: str, kind: str) -> str:
     return "vllm-offline" if stack_of == "vllm" and kind in CALLED else stack_of
 
 
-def stands_in(engine: str) -> bool:
-    """Whether the stack of an engine's name is that of another engine."""
-    known_as = _engine(engine)
+def stands_in(engine: str, version: str | None) -> bool:
+    """Whether the stack of an engine is that of another engine."""
+    known_as = _engine(engine, version)
     return known_as is not None and known_as.stands_in
 
 
-def captures(engine: str) -> bool:
+def captures(engine: str, version: str | None) -> bool:
     """Whether an engine runs captured graphs where its stack does."""
-    known_as = _engine(engine)
+    known_as = _engine(engine, version)
     return known_as is None or known_as.captures
 
 
-def _engine(engine: str) -> Engine | None:
-    return next((one for one in vocabulary().serving.stacks if re.search(one.engine, _joined(engine))), None)
+def _engine(engine: str, version: str | None) -> Engine | None:
+    """The entry of an engine and its version, which its name may have in it."""
+    said = re.search(r"\bv?(\d+\.\d+\S*)", engine)
+    release = ((said[1] if said and not _dated(version) else version) or "").lower().strip().removeprefix("v")
+    known = (one for one in vocabulary().serving.stacks if re.search(one.engine, _joined(engine)))
+    return next((one for one in known if re.search(one.version, release)), None)
 
 
 def _dated(version: str | None) -> bool:

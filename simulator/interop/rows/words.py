@@ -91,6 +91,15 @@ class Published(_Words):
     """Words on the precision of their weights."""
 
 
+class Context(_Words):
+    """The longest sequence of models that are tuned for another one than their profile has."""
+
+    words: str
+    """Pattern of the whole of their names."""
+    tokens: int
+    """Of it."""
+
+
 class Workload(_Words):
     """The lengths of requests that the name of a workload stands for."""
 
@@ -135,6 +144,8 @@ class ServingWords(Spec):
     """Model profile by the name of a model."""
     alike: tuple[Named, ...]
     """Model profile by the whole of a name, without what says how a model was tuned or stored."""
+    contexts: tuple[Context, ...]
+    """Longest sequences by the whole of a name, where they are not those of the profile."""
     kinds: Mapping[str, str]
     """Kinds of rows by other words for them, joined by underscores."""
     lengths: tuple[Workload, ...]

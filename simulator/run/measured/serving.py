@@ -72,7 +72,8 @@ def _shorter(drafted: MappedServing) -> int | None:
     V0 of vLLM does where nobody says `--max-model-len`; None of others."""
     serving, row = drafted.scenario.serving, drafted.row
     budget, longest = serving.batching.token_budget, max(serving.context or 0, SHORTEST)
-    if drafted.stack not in limits.V0 or budget is None or options(row.engine_options).tokens is not None:
+    told = options(row.engine_options)
+    if drafted.stack not in limits.V0 or budget is None or told.tokens is not None or told.context is not None:
         return None
     return longest if longest < budget else None
 

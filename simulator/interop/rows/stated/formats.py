@@ -12,8 +12,10 @@ from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.words import vocabulary
 from simulator.specs.serving import NumberFormats
 
-GGUF = ("llama.cpp", "llama.cpp-2024")
+GGUF = ("llama.cpp", "llama.cpp-2024", "mlx")
 """Stacks that dequantise weights to 16 bits as they read them."""
+MLX = {"int4": 4.5, "int8": 8.5}
+"""Bits of a weight of MLX with a scale and an offset in 16 bits for each 64 (`mlx.core.quantize`), by format."""
 INC = ("optimum-habana",)
 """Stacks of Intel's Neural Compressor, whose fp8 runs quantise the cache too (vllm docs/features/quantization/inc.md
 lists it; 768 requests of 2,176 tokens of Llama 3.1 8B fit into 128 GB in 8 bits alone)."""
@@ -69,6 +71,7 @@ def formats(
         words = of_name(model_name) or (OLLAMA if "ollama" in engine.lower() else None)
         assumed.append("16-bit weights and activations" if words is None else f"weights in {words}, as it is published")
     weights, bits, rows = known(words or "fp16")
+    bits = MLX.get(weights) if stack_of == "mlx" and bits is None else bits
     apart = own and weights == "fp4"
     activations = _activations(precision, stack_of, plain, (weights, rows), own)
     return NumberFormats(

@@ -12,11 +12,23 @@ from simulator.specs.base import Spec
 _NUMBERS: Mapping[str, str] = {
     "tokens": r"max num batched tokens|max num tokens|chunked prefill size|max prefill tokens",
     "sequences": r"max num seqs|max running requests|max batch size",
+    "context": r"max model len|context len(?:gth)?|max seq len(?! to capture)",
+    "graph_context": r"max seq len to capture|max context len to capture",
     "decode_steps": r"num scheduler steps|num continuous decode steps",
     "memory_share": r"gpu memory utili[sz]ation|mem fraction static|gpu mem(ory)? util",
     "free_share": r"(kv cache )?free gpu mem(ory)? fraction|cache max entry count",
 }
 """Options with a number, by what they set: those of vLLM, SGLang, TensorRT-LLM and LMDeploy."""
+_WHOLE = ("tokens", "sequences", "decode_steps", "context", "graph_context")
+_OF_GRAPHS = r"cuda ?graph (?:config[.:\s{(\"']*(?:enable padding[\"']?\s*[=:]\s*\w+[,\s\"']*)?)?"
+_GRAPHS = re.compile(
+    rf"(?:{_OF_GRAPHS}max (?:bs|batch size)|max cuda ?graph capture size)[\"']?\s*[=:]?\s*(\d+)\b"
+    rf"|(?:{_OF_GRAPHS}(?:bs|batch sizes|sizes)|cuda ?graph capture sizes)[\"']?\s*[=:]?\s*"
+    r"[\[({]?\s*(\d+(?:[\s,]+\d+\b)*)"
+)
+"""Sizes of captured batches, the largest alone or all: SGLang's `--cuda-graph-max-bs` and `--cuda-graph-bs`, vLLM's
+`--cuda-graph-sizes` (0.8.5 to 0.10), `cudagraph_capture_sizes` and `max_cudagraph_capture_size`, and of TensorRT-LLM
+`cuda_graph_config` with `max_batch_size` or `batch_sizes`."""
 _SWITCHES: Mapping[str, str] = {
     "cuts_prompts": r"(enable )?chunked prefill",
     "eager": r"(enforce eager|disable cuda graphs?|no cuda graphs?|cuda graphs? off|eager mode)",
@@ -36,6 +48,12 @@ class Options(Spec):
     """That run at once, at most."""
     decode_steps: int | None = Field(default=None, ge=1, le=10_000_000)
     """Decode iterations that are scheduled at once."""
+    context: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Tokens of a prompt and its answer, at most."""
+    graphs: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Sequences of the largest captured batch."""
+    graph_context: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Tokens of the longest sequence in one."""
     memory_share: float | None = Field(default=None, gt=0, le=1)
     """Of the device's memory that weights, activations and cache take."""
     free_share: float | None = Field(default=None, gt=0, le=1)
@@ -52,10 +70,14 @@ def options(words: str | None) -> Options:
     """Settings by the words of a row; those that make no sense are as if they were not there."""
     text = re.sub(r"[-_]+", " ", (words or "")[:LONGEST].lower())
     found: dict[str, Any] = {}
+    if graphs := _GRAPHS.search(text):
+        largest = max(map(int, re.findall(r"\d+", graphs[1] or graphs[2])))
+        found |= {"graphs": largest} if 1 <= largest <= 1e7 else {}
+        text = text[: graphs.start()] + text[graphs.end() :]
     for name, option in _NUMBERS.items():
         if stated := re.search(rf"(?:{option}) ?[=: ] ?(\d+(?:\.\d+)?)\b", text):
             value = float(stated.groups()[-1])
-            whole = name in ("tokens", "sequences", "decode_steps")
+            whole = name in _WHOLE
             if value > 0 and ((whole and value == int(value) and value <= 1e7) or (not whole and value <= 1)):
                 found[name] = int(value) if whole else value
     for name, option in _SWITCHES.items():
