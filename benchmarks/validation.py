@@ -20,7 +20,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from benchmarks import held_up, intervals, unseen
+from benchmarks import held_up, intervals, others, unseen
 from benchmarks.left_out import refitted
 from benchmarks.left_out import unseen as unseen_errors
 from simulator.calibration.stacks.held_out import scale
@@ -83,6 +83,7 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
         "",
         f"Mean over sources of each source's mean error: {100 * over_sources(done)['mean']:.1f} %.",
         "",
+        *others.lines(line("all in scope", done, left_out)),
         "By source, all simulated rows:",
         "",
         *HEAD,
