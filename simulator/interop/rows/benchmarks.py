@@ -2,8 +2,9 @@
 
 JSON lines: a header (device, versions, date), then one object a kernel with the keys of published kernels
 (docs/reference/measurements.md), so that `clustersim validate` reads them too. Or CSV: the header as lines `# key:
-value`, then the names of the columns (`op`, `dtype`, `time_s` and the sides of shapes) and a line a kernel. A row that
-is damaged or makes no sense is refused by itself, with its file and line; the others are read.
+value`, then the names of the columns (`op`, `dtype`, `time_s` and the sides of shapes) and a line a kernel. Or Parquet
+with the same columns, see `parquet`. A row that is damaged or makes no sense is refused by itself, with its file and
+line; the others are read.
 """
 
 import csv
@@ -22,6 +23,7 @@ from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.jsonl import Line, Refused, misfit, number, parse_line, read_lines, read_row
 from simulator.interop.rows.kernels import KernelRow
+from simulator.interop.rows.parquet import is_parquet, read_parquet
 
 MARK = "clustersim_measure"
 """Key of a header; its value is the version of the form."""
@@ -94,9 +96,8 @@ def is_header(data: Mapping[str, Any]) -> bool:
 
 def read_benchmarks(path: str | Path) -> Benchmarks:
     """Read a file; InputError where it cannot be read at all, or where none of its rows can be used."""
-    lines = list(read_lines(path))
     header, rows, refused = Header(), list[KernelRow](), list[str]()
-    for place, found in _from_csv(lines) if str(path).lower().endswith(".csv") else _from_json(lines):
+    for place, found in _objects(path, refused):
         try:
             data = found() if callable(found) else found
             if is_header(data):
@@ -107,9 +108,24 @@ def read_benchmarks(path: str | Path) -> Benchmarks:
             refused.append(f"{place.place}: {reason}")
     if not rows:
         first = f"; {refused[0]}" if refused else ""
-        hint = "write what `clustersim measure` wrote, or CSV with the columns op, dtype, time_s and those of shapes"
+        hint = "write what `clustersim measure` wrote, or CSV or Parquet with columns op, dtype, time_s and of shapes"
         raise InputError(Problem(f"has no row that can be used{first}", file=str(path), hint=hint))
     return Benchmarks(str(path), header, tuple(rows), tuple(refused))
+
+
+def _objects(path: str | Path, refused: list[str]) -> Iterator[tuple[Line, Any]]:
+    """(place, object or what gives it) of a file's header and rows; groups of rows that are left out are added to
+    `refused`."""
+    if not is_parquet(path):
+        lines = list(read_lines(path))
+        yield from _from_csv(lines) if str(path).lower().endswith(".csv") else _from_json(lines)
+        return
+    table = read_parquet(path, ("id", "op", "dtype", "library", "causal", "time_s", *COLUMNS))
+    refused += [f"{path}: {why}" for why in table.left]
+    if table.said:
+        yield Line(str(path), 0, ""), _said(table.said)
+    for place, cells in table.rows:
+        yield Line(str(path), place, ""), partial(_of_columns, cells)
 
 
 def checked(data: Mapping[str, Any], name: str) -> KernelRow:
@@ -205,6 +221,19 @@ def _of_cells(columns: Sequence[str], line: Line) -> dict[str, Any]:
         shape["causal"] = row.pop("causal").lower() in ("1", "true", "yes")
     metrics = {name: _seconds(row.pop(name)) for name in list(row) if name.endswith("_s")}
     return {**row, "shape": shape, "metrics": metrics}
+
+
+def _of_columns(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """The object that a row of typed columns says; whole numbers may be kept as floats, as pandas does beside gaps."""
+    shape = {name: _integer(cells[name]) for name in COLUMNS if name in cells}
+    if "causal" in cells:
+        shape["causal"] = bool(cells["causal"])
+    row = {name: cell for name, cell in cells.items() if name not in shape and name != "time_s"}
+    return {**row, "shape": shape, "metrics": {"time_s": cells["time_s"]} if "time_s" in cells else {}}
+
+
+def _integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _seconds(text: str) -> Any:
