@@ -18,13 +18,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from math import exp, log
+from types import MappingProxyType
 
 import numpy as np
 
 from simulator.calibration.asked import Asked, as_rows, save
 from simulator.calibration.identified import Floats, Interval, worse
 from simulator.calibration.stacks.between import Between
-from simulator.calibration.stacks.held_out import Groups, groups_of
+from simulator.calibration.stacks.held_out import Groups, beyond, groups_of
 from simulator.calibration.stacks.numbers import Point, at, fitted_file, origin, put, report, weights
 from simulator.calibration.stacks.prior import Prior, prior
 from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row, sample
@@ -209,9 +210,10 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
             asked.say(report("left out, all rows", list(left.values())))
             save(asked.left_out, as_rows(left))
         if asked.held_out:
-            shared = groups_of(m for rows in stacks.values() for m in rows)
             known = {n: stacks[n] for n in chosen if n in stacks}
+            shared = groups_of(m for rows in stacks.values() for m in rows)
             held = without(asked, times, known, points, shared, (EFFICIENCY,))
+            held |= without(asked, times, known, points, groups_of(everything, beyond), (EFFICIENCY,), others)
             save(asked.held_out, json.dumps(held, indent=0, sort_keys=True) + "\n")
 
 
@@ -251,16 +253,18 @@ def without(
     points: Mapping[str, Point],
     groups: Groups,
     free: Sequence[int] | None = None,
+    scored: Mapping[str, Sequence[Mapped]] = MappingProxyType({}),
 ) -> dict[str, dict[str, float]]:
     """The error of every row of each group under a fit of its stack that has not seen the group, by group and row.
 
     `free` are the numbers that are fitted again, all where it is left out. Where fewer than four rows of a stack are
-    outside of a group, its numbers are those of the prior.
+    outside of a group, its numbers are those of the prior. `scored` are rows by stack that no fit takes; those of a
+    stack of which none is fitted are left out.
     """
     found: dict[str, dict[str, float]] = {group: {} for group in groups}
     for group, members in groups.items():
         for name, known in stacks.items():
-            rows = [m for m in known if m.row.id in members]
+            rows = [m for m in (*known, *scored.get(name, ())) if m.row.id in members]
             fit = Fit(times, [m for m in known if m.row.id not in members], prior(name, FIELDS))
             fitted = fit.search(points[name], free) if fit.free else fit.prior.middle
             names = [m.row.id for m in rows]

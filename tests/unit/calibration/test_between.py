@@ -9,7 +9,7 @@ import pytest
 from simulator.calibration.asked import Asked
 from simulator.calibration.stacks import training as fit_stacks
 from simulator.calibration.stacks.between import Between, Point, corners
-from simulator.calibration.stacks.held_out import groups_of, kinds_of, scale
+from simulator.calibration.stacks.held_out import beyond, groups_of, kinds_of, scale
 from simulator.calibration.stacks.prior import Prior
 
 
@@ -73,6 +73,38 @@ def test_a_group_is_scored_by_a_fit_that_has_not_seen_it() -> None:
     assert found["more than 512"]["6"] == pytest.approx(1 / 1.1 - 1, abs=2e-3)
     assert found["1 to 8"]["0"] == pytest.approx(0.1, abs=3e-2)
     assert len(said) == 2
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "attention", "words"),
+    [
+        ("H100-80GB", "bf16", "grouped", []),
+        ("H100-80GB", "fp8 (hybrid, TE)", "grouped", ["8-bit products"]),
+        ("GB200", "mxfp8", "mla", ["8-bit products", "latent attention", "Blackwell"]),
+        ("B300", "nvfp4", "grouped", ["4-bit products", "Blackwell"]),
+        ("TPU-v5e", "int8 (AQT) training", "grouped", ["8-bit products"]),
+    ],
+)
+def test_what_fits_have_not_seen_has_groups_of_its_own(
+    device: str, precision: str, attention: str, words: list[str]
+) -> None:
+    row = SimpleNamespace(device=device, precision=precision)
+    one: Any = SimpleNamespace(
+        row=row, scenario=SimpleNamespace(model=SimpleNamespace(attention=attention)), stack="family"
+    )
+    assert beyond(one) == words
+
+
+def test_rows_that_no_fit_takes_are_scored_by_their_stack_s_fit() -> None:
+    """Its rows in 16 bits ask for 0.7; those in 8 bits take a tenth more, and teach nothing."""
+    fitted, scored = [mapped(str(i)) for i in range(6)], {"family": [mapped("narrow")], "other": [mapped("apart")]}
+    times = Between(lambda tasks: [log(0.7 / point[0] / (1.1 if name == "narrow" else 1.0)) for name, point in tasks])
+    said = Asked((), say=lambda _: None)
+    for point in ((0.7, 0.0), (0.9, 0.0)):
+        held = fit_stacks.without(
+            said, times, {"family": fitted}, {"family": point}, {"8 bits": frozenset({"narrow", "apart"})}, (0,), scored
+        )
+        assert held == {"8 bits": {"narrow": pytest.approx(1 / 1.1 - 1, abs=2e-3)}}
 
 
 def test_few_rows_outside_a_group_teach_nothing() -> None:
