@@ -47,6 +47,10 @@ fuzz: $(VENV)/.dev  ## COUNT random inputs from SEED on; those that fail are pri
 
 CALIBRATE = $(BIN)/clustersim calibrate
 ROWS = workloads/measurements
+# Rows of today's serving are 1,911 points of few models under load: six of each model, device and source are fitted, as
+# those stacks' sources say, and last, for two of the stacks have few of the older rows too. Figures whose source names
+# no command were chosen by hand, as it says; this writes a fitted number in their place too.
+MODERN = --samples 6 --profile sglang --profile tensorrt-llm-serve --profile vllm-async
 calibrate: $(VENV)/.dev  ## the shipped profiles fitted anew into fitted/ (hours), from the tables below DATA
 	$(CALIBRATE) kernels $(DATA)/data/kernels $(ROWS)/kernels.jsonl --out fitted
 	$(CALIBRATE) collectives $(DATA) --out fitted
@@ -54,6 +58,7 @@ calibrate: $(VENV)/.dev  ## the shipped profiles fitted anew into fitted/ (hours
 	$(CALIBRATE) exchanges $(ROWS)/exchanges.jsonl --out fitted
 	$(CALIBRATE) stack $(ROWS)/training.jsonl --jobs 2 --out fitted
 	$(CALIBRATE) stack $(ROWS)/serving.jsonl --jobs 2 --out fitted
+	$(CALIBRATE) stack $(ROWS)/serving_modern.jsonl $(MODERN) --jobs 2 --out fitted
 
 docs: $(VENV)/.docs  ## HTML pages in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -28,7 +28,7 @@ def groups(outcomes: Sequence[Any], held_out: Mapping[str, Mapping[str, float]])
         "Rows of the fits that were left out together, by what they have in common: errors under the shipped numbers,",
         "and with those of their stack fitted on the others, held to those of other stacks where they do not tell.",
         "Where fewer than four rows of a stack are left, that expectation stands in: so it is for stacks left out.",
-        "Rows with 8-bit or 4-bit products and on Blackwell are in no fit: neither column is of one that has seen them.",
+        "Rows with 8-bit or 4-bit products and on Blackwell are in no fit: neither column has one that saw them.",
         "",
         "| | rows | mean | signed | mean, left out | signed, left out |",
         "| --- | --- | --- | --- | --- | --- |",
