@@ -3,8 +3,8 @@
 JSON lines: a header (device, versions, date), then one object a kernel with the keys of published kernels
 (docs/reference/measurements.md), so that `clustersim validate` reads them too. Or CSV: the header as lines `# key:
 value`, then the names of the columns (`op`, `dtype`, `time_s` and the sides of shapes) and a line a kernel. Or Parquet
-with the same columns, see `parquet`. A row that is damaged or makes no sense is refused by itself, with its file and
-line; the others are read.
+with the same columns, see `interop.parquet`. A row that is damaged or makes no sense is refused by itself, with its
+file and line; the others are read.
 """
 
 import csv
@@ -21,9 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator import units
 from simulator.errors import InputError, Problem
+from simulator.interop.parquet import is_parquet, read_parquet
 from simulator.interop.rows.jsonl import Line, Refused, misfit, number, parse_line, read_lines, read_row
 from simulator.interop.rows.kernels import KernelRow
-from simulator.interop.rows.parquet import is_parquet, read_parquet
 
 MARK = "clustersim_measure"
 """Key of a header; its value is the version of the form."""

@@ -1,6 +1,6 @@
 """Tables of timed kernels as Parquet, read by columns: one's own, or the products of ai-dynamo/aiconfigurator.
 
-One's own table has the columns of a CSV table (see `benchmarks`); device, accelerator and date may stand in the
+One's own table has the columns of a CSV table (see `rows.benchmarks`); device, accelerator and date may stand in the
 metadata of its schema. A table of aiconfigurator has `gemm_dtype, m, n, k, latency` (ms) and the device in a column;
 products of equal shape count once, by their median, and an even sample of shapes is taken. Its fp8 times hold a cast of
 the inputs and its attention the writing of the cache, which only the fit of all tables of a device tells apart, so they

@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from simulator.cli import main
 from simulator.errors import InputError
+from simulator.interop.parquet import DRAWN
 from simulator.interop.rows.benchmarks import read_benchmarks
-from simulator.interop.rows.parquet import DRAWN
 
 COLUMNS: dict[str, list[Any]] = {
     "op": ["gemm", "attention_fwd", "gemm", "stream_copy", "nothing"],
