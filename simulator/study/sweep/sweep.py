@@ -5,8 +5,8 @@ are simulated once. A point that does not fit into memory or is refused is a row
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import islice
 from json import dumps
@@ -27,6 +27,7 @@ from simulator.specs.text.written import template_of
 from simulator.specs.text.yaml_text import plain
 from simulator.study import fingerprint, header
 from simulator.study.executors import LOOK_S, Cluster
+from simulator.study.finished import Finished
 from simulator.study.sweep.cache import Cache
 from simulator.study.sweep.conditions import Condition, parse_conditions
 from simulator.study.sweep.evaluate import Outcome, evaluate
@@ -197,25 +198,29 @@ def _outcomes(documents: Mapping[str, str], executor: Any) -> Iterator[tuple[str
         yield from ((key, evaluate(document, program)) for key, document in todo)
         return
     waiting: dict[Future[Outcome], str] = {}
-    try:
-        while True:
-            for key, document in islice(todo, _WINDOW - len(waiting)):
-                waiting[executor.submit(evaluate, document, program)] = key
-            if not waiting:
-                return
-            for future in _done(waiting, executor):
+    finished = Finished[Outcome]()
+    with finished.interrupted():
+        try:
+            while True:
+                for key, document in islice(todo, _WINDOW - len(waiting)):
+                    future = executor.submit(evaluate, document, program)
+                    waiting[future] = key
+                    finished.add(future)
+                if not waiting:
+                    return
+                future = _done(finished, executor)
                 yield waiting.pop(future), _result(future)
-    finally:
-        for future in waiting:
-            future.cancel()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
-def _done(waiting: Iterable[Future[Outcome]], executor: Any) -> set[Future[Outcome]]:
-    """Those that are done, once any is; a cluster that has no workers would else be waited for without end."""
+def _done(finished: Finished[Outcome], executor: Any) -> Future[Outcome]:
+    """The next that ends; a cluster that has no workers would else be waited for without end."""
     watched = isinstance(executor, Cluster)
     while True:
-        done = wait(waiting, LOOK_S if watched else None, return_when=FIRST_COMPLETED).done
-        if done:
+        done = finished.next(LOOK_S if watched else None)
+        if done is not None:
             return done
         executor.check()
 
