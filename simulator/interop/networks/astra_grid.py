@@ -8,6 +8,7 @@ ASTRA-sim has no second set of them beside the node's own links. Ways are the sh
 """
 
 from itertools import combinations
+from math import prod
 from typing import Any
 
 from simulator.errors import InputError, Problem
@@ -34,9 +35,7 @@ def _links(kind: str, size: int) -> int:
 
 def network(dimensions: list[Dimension], name: str) -> dict[str, Any]:
     """Hosts and cables; InputError where a file could not hold them."""
-    devices, total = dimensions[0][1], 1
-    for _, size, _, _ in dimensions:
-        total *= size
+    devices, total = dimensions[0][1], prod(size for _, size, _, _ in dimensions)
     ends = sum(_links(kind, size) * (2 if kind == "switch" else 1) for kind, size, *_ in dimensions)
     cables = total * ends // 2
     if cables > _MOST_CABLES:

@@ -5,13 +5,13 @@ first are levels of a tree where all are switches, whose passages make up what t
 a graph (`astra_grid`). Grammar: astra-sim/astra-network-analytical.
 """
 
+from math import prod
 from typing import Any
-
-import yaml
 
 from simulator.errors import InputError, Problem
 from simulator.interop.networks import Read, astra_grid, figure
 from simulator.specs.hardware import Cluster
+from simulator.specs.text import yaml_text
 
 _INSIDE = {"ring": "ring", "fullyconnected": "mesh", "switch": "switch"}
 _KEYS = ("topology", "npus_count", "bandwidth", "latency")
@@ -19,15 +19,13 @@ _KEYS = ("topology", "npus_count", "bandwidth", "latency")
 
 def read(text: str, name: str, cluster: Cluster) -> Read:
     """The dimensions as a node and its network."""
-    try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
-        raise InputError(Problem("is no YAML", name)) from None
+    data = yaml_text.plain(yaml_text.compose(text, name))
     columns = [data.get(key) if isinstance(data, dict) else None for key in _KEYS]
     for key, column in zip(_KEYS, columns, strict=True):
         if not isinstance(column, list) or not 1 <= len(column) <= 8 or len(column) != len(columns[0] or ()):
             raise InputError(Problem("is no list with an entry for each dimension", name, path=key))
     dimensions = [_dimension(place, name, *row) for place, row in enumerate(zip(*columns, strict=True))]
+    dimensions = [*dimensions[:1], *(dimension for dimension in dimensions[1:] if dimension[1] > 1)]
     kind, devices, rate, delay = dimensions[0]
     each = {"ring": 2 if devices > 2 else 1, "fullyconnected": devices - 1}.get(kind, 1)
     hops = 2 if kind == "switch" else 1
@@ -38,7 +36,7 @@ def read(text: str, name: str, cluster: Cluster) -> Read:
     keys: dict[str, Any] = {"node": node, "nodes": 1}
     assumed = ["the accelerator and the collective library are those of the cluster that was named"]
     if len(dimensions) > 1:
-        keys["nodes"] = _product(size for _, size, _, _ in dimensions[1:])
+        keys["nodes"] = prod(size for _, size, _, _ in dimensions[1:])
         if len(dimensions) > 2 and any(kind != "switch" for kind, *_ in dimensions[1:]):
             sent, none = _rate(astra_grid.sent(dimensions), name), _ns(0.0, name)  # cables have the latency
             node["nics"] = {"count": devices, "bandwidth": sent, "latency": none}
@@ -112,10 +110,3 @@ def _rate(rate: float, name: str) -> dict[str, str]:
 
 def _ns(delay: float, name: str) -> dict[str, str]:
     return figure(f"{delay:.12g} ns", name)
-
-
-def _product(sizes: Any) -> int:
-    found = 1
-    for size in sizes:
-        found *= size
-    return found

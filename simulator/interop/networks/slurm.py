@@ -6,17 +6,21 @@ carries what the cards of a node do. Slurm allows trees that nothing joins; they
 Left out: `regions` of a torus. Grammar: SchedMD/slurm, topology.conf(5) and topology.yaml(5).
 """
 
+from itertools import chain, count
+from math import prod
 from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.interop.networks import Read
-from simulator.interop.networks.slurm_lines import Line, hosts, of_conf, of_yaml
+from simulator.interop.networks.slurm_lines import MOST_NAMES, Line, hosts, of_conf, of_yaml, too_many
 from simulator.specs.hardware import Cluster
 
 _TOP = "core"
 _FREE = "cables between switches carry all that comes from below: Slurm's file says nothing of rates"
 _NEXT = "a cable to a neighbour carries what the cards of a node do: Slurm's file says nothing of rates"
 _AXES = ("x", "y", "z")
+_LONGEST = 1_000_000
+"""Side of a torus."""
 
 
 def read(text: str, name: str, cluster: Cluster) -> Read:
@@ -34,9 +38,7 @@ def read(text: str, name: str, cluster: Cluster) -> Read:
 
 def _tree(kind: str, lines: dict[str, Line], name: str, injected: float, is_yaml: bool) -> Read:
     """Switches above switches, or blocks below one network."""
-    nodes = {switch: hosts(line.nodes, name, line.number) for switch, line in lines.items()}
-    above = _above(lines, name)
-    homes = {host: switch for switch, some in nodes.items() for host in some}
+    above, homes = _above(lines, name), _homes(lines, name)
     if not homes:
         raise InputError(Problem("names no nodes", name, hint="SwitchName=leaf0 Nodes=n[0-15]"))
     below = dict.fromkeys(lines, 0)
@@ -54,7 +56,7 @@ def _tree(kind: str, lines: dict[str, Line], name: str, injected: float, is_yaml
     if len(tops) > 1:
         if kind == "tree":
             raise InputError(_in_parts(tops, lines, name, is_yaml))
-        above |= dict.fromkeys(tops, _TOP)
+        above |= dict.fromkeys(tops, _free(lines))
         assumed.append("blocks meet in one switch that does not block: Slurm's file says nothing of what joins them")
     cables = [
         {"between": [low, high], "bandwidth": f"{below[low] * injected / 1e9:.12g} GB/s"}
@@ -71,10 +73,28 @@ def _in_parts(tops: list[str], lines: dict[str, Line], name: str, is_yaml: bool)
     if len(tops) > 2:
         message += f" ({len(tops):,} trees in all)"
     all_of_them = ",".join(tops if len(tops) <= 8 else [*tops[:7], "..."])
-    switch = (
-        f'{{switch: {_TOP}, children: "{all_of_them}"}}' if is_yaml else f"SwitchName={_TOP} Switches={all_of_them}"
-    )
+    top = _free(lines)
+    switch = f'{{switch: {top}, children: "{all_of_them}"}}' if is_yaml else f"SwitchName={top} Switches={all_of_them}"
     return Problem(message, name, lines[tops[1]].number, hint=f"write what does, `{switch}`, or keep one tree")
+
+
+def _free(lines: dict[str, Line]) -> str:
+    """A name that no switch of the file has."""
+    return next(top for top in chain([_TOP], (f"{_TOP}-{place}" for place in count(1))) if top not in lines)
+
+
+def _homes(lines: dict[str, Line], name: str) -> dict[str, str]:
+    """The switch of each host; InputError for a host that is named twice."""
+    found: dict[str, str] = {}
+    for switch, line in lines.items():
+        for host in hosts(line.nodes, name, line.number):
+            if host in found:
+                message = f"`{switch}` names the node `{host[:60]}`, which `{found[host]}` has"
+                raise InputError(Problem(message, name, line.number, hint="name each node once"))
+            found[host] = switch
+        if len(found) > MOST_NAMES:
+            raise too_many(name, line.number)
+    return found
 
 
 def _rows(homes: dict[str, str]) -> list[dict[str, Any]]:
@@ -94,6 +114,9 @@ def _above(lines: dict[str, Line], name: str) -> dict[str, str]:
         for low in hosts(line.switches, name, line.number):
             if low not in lines:
                 raise InputError(Problem(f"`{high}` joins a switch `{low}` that is not there", name, line.number))
+            if low in found:
+                message = f"`{high}` joins the switch `{low}`, which `{found[low]}` joins"
+                raise InputError(Problem(message, name, line.number, hint="name each switch below one other"))
             found[low] = high
     return found
 
@@ -107,29 +130,24 @@ def _grid(kind: str, lines: dict[str, Line], name: str, injected: float) -> Read
     (title, line), *_ = lines.items()
     names = hosts(line.nodes, name, line.number)
     shape = (len(names),) if kind == "ring" else _shape(line, title, name)
-    count = 1
-    for size in shape:
-        count *= size
-    if not names or count != len(names) or len(set(names)) != count:
-        message = f"`{title}` has {count:,} places and names {len(set(names)):,} nodes"
-        raise InputError(Problem(message, name, line.number, hint=f"name {count:,} nodes, each once"))
+    places = prod(shape)
+    if not names or places != len(names) or len(set(names)) != places:
+        message = f"`{title}` has {places:,} places and names {len(set(names)):,} nodes"
+        raise InputError(Problem(message, name, line.number, hint=f"name {places:,} nodes, each once"))
     cables = [
         {"between": [names[here], names[there]], "bandwidth": f"{injected / 1e9:.12g} GB/s"}
         for here, there in neighbours(shape)
     ]
     network = {"kind": "graph", "hosts": [{"switches": [one]} for one in names], "cables": cables}
-    return Read({"nodes": count, "network": network}, [_NEXT])
+    return Read({"nodes": places, "network": network}, [_NEXT])
 
 
 def neighbours(shape: tuple[int, ...]) -> list[tuple[int, int]]:
     """Pairs of places on a grid that closes in each dimension, the first dimension counted first; two in a row have one
     cable."""
     found, step = list[tuple[int, int]](), 1
-    total = 1
     for size in shape:
-        total *= size
-    for size in shape:
-        for place in range(total):
+        for place in range(prod(shape)):
             at = place // step % size
             if at + 1 < size:
                 found.append((place, place + step))
@@ -145,7 +163,8 @@ def _shape(line: Line, title: str, name: str) -> tuple[int, ...]:
         raise InputError(Problem(message, name, line.number, hint="list all `nodes`, x first"))
     dims = line.keys.get("dims")
     sizes = [dims.get(axis) for axis in _AXES] if isinstance(dims, dict) else []
-    shape = tuple(size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and size > 0)
+    whole = [size for size in sizes if isinstance(size, int) and not isinstance(size, bool)]
+    shape = tuple(size for size in whole if 0 < size <= _LONGEST)
     if len(shape) < len(_AXES):
         raise InputError(Problem(f"`{title}` has no `dims`", name, line.number, hint="dims: {x: 4, y: 4, z: 4}"))
     return shape

@@ -4,14 +4,18 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from simulator.errors import InputError, Problem
+from simulator.specs.text import yaml_text
 
-_MOST_NAMES = 200_000
+MOST_NAMES = 200_000
+"""Of hosts in a file."""
+_MOST_DIGITS = 18
+"""Of a number in a name."""
+_NO = (None, False, "", 0, "no", "off", "n")
+"""Values of a key that is not set."""
 _PART = re.compile(r"([^\[\],]+)(?:\[([\d,\-]+)\])?([^\[\],]*)")
 _LINE = ("line",)
-"""Key of the line of a mapping: no key of YAML, which are scalars here."""
+"""Key of the line of a mapping: no key of YAML, which are text."""
 _KINDS = (
     ("tree", "switches", "switch"),
     ("block", "blocks", "block"),
@@ -35,14 +39,6 @@ class Line:
     """All that it says, in YAML."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Mappings remember their lines."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found | {_LINE: node.start_mark.line + 1}
-
-
 def hosts(text: str, name: str, line: int | None = None) -> list[str]:
     """Names of a host list such as `n[0-3,8],login`; InputError for what is none."""
     found: list[str] = []
@@ -53,6 +49,8 @@ def hosts(text: str, name: str, line: int | None = None) -> list[str]:
             raise InputError(Problem(f"`{text[:60]}` is no list of hosts", name, line, hint="write n[0-15]"))
         before, ranges, after = match.groups()
         found += [f"{before}{number}{after}" for number in _numbers(ranges, text, name, line)] if ranges else [before]
+        if len(found) > MOST_NAMES:
+            raise too_many(name, line)
         rest = rest[match.end() + 1 :]
     return found
 
@@ -62,10 +60,18 @@ def _numbers(ranges: str, text: str, name: str, line: int | None) -> list[str]:
     for part in ranges.split(","):
         low, _, high = part.partition("-")
         high = high or low
-        if not (low.isdecimal() and high.isdecimal()) or not 0 <= int(high) - int(low) < _MOST_NAMES:
+        is_range = low.isdecimal() and high.isdecimal() and len(low) <= _MOST_DIGITS and len(high) <= _MOST_DIGITS
+        if not is_range or int(high) < int(low):
             raise InputError(Problem(f"`{text[:60]}` is no list of hosts", name, line, hint="write n[0-15]"))
+        if int(high) - int(low) >= MOST_NAMES - len(found):
+            raise too_many(name, line)
         found += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
     return found
+
+
+def too_many(name: str, line: int | None) -> InputError:
+    """For a list that goes on too long."""
+    return InputError(Problem(f"more than {MOST_NAMES:,} names", name, line, hint="name each host once"))
 
 
 def of_conf(text: str, name: str) -> tuple[str, dict[str, Line]]:
@@ -90,14 +96,9 @@ def of_conf(text: str, name: str) -> tuple[str, dict[str, Line]]:
 
 def of_yaml(text: str, name: str) -> tuple[str, dict[str, Line]]:
     """(kind, entries by name) of the default topology of a topology.yaml."""
-    try:
-        data = yaml.load(text, _Loader)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else None
-        raise InputError(Problem(f"is no YAML: {getattr(error, 'problem', 'too deep')}", name, line)) from None
+    data = _lined(yaml_text.compose(text, name))
     entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
-    entry = next((one for one in entries if one.get("cluster_default")), entries[0] if entries else None)
+    entry = next((one for one in entries if _is_set(one.get("cluster_default"))), entries[0] if entries else None)
     if entry is None:
         raise InputError(Problem("lists no topologies", name, hint="- {topology: t, tree: {switches: [...]}}"))
     for kind, word, one in _KINDS:
@@ -107,7 +108,7 @@ def of_yaml(text: str, name: str) -> tuple[str, dict[str, Line]]:
                 message = f"`{kind}` has no list of `{word}`, each with its `{one}`"
                 raise InputError(Problem(message, name, entry[kind][_LINE]))
             return kind, _entries(rows, one, name)
-    if entry.get("flat"):
+    if _is_set(entry.get("flat")):
         message = "topology `flat` says nothing of the network"
         raise InputError(Problem(message, name, entry[_LINE], hint="take the `--cluster` itself"))
     kinds = ", ".join(f"`{kind}`" for kind, _, _ in _KINDS)
@@ -118,7 +119,30 @@ def of_yaml(text: str, name: str) -> tuple[str, dict[str, Line]]:
 def _entries(rows: list[dict[Any, Any]], one: str, name: str) -> dict[str, Line]:
     found: dict[str, Line] = {}
     for row in rows:
-        if str(row[one]) in found:
-            raise InputError(Problem(f"`{row[one]}` is there twice", name, row[_LINE]))
-        found[str(row[one])] = Line(str(row.get("nodes", "")), str(row.get("children", "")), row[_LINE], row)
+        title = row[one]
+        if isinstance(title, bool) or not isinstance(title, (str, int)) or title == "":
+            raise InputError(Problem(f"`{one}` is no name", name, row[_LINE], hint="write text"))
+        if str(title) in found:
+            raise InputError(Problem(f"`{title}` is there twice", name, row[_LINE]))
+        found[str(title)] = Line(_listed(row, "nodes", name), _listed(row, "children", name), row[_LINE], row)
     return found
+
+
+def _listed(row: dict[Any, Any], key: str, name: str) -> str:
+    """The host list under a key; empty where there is none."""
+    said = row.get(key)
+    if said is not None and not isinstance(said, str):
+        raise InputError(Problem(f"`{key}` is no text", name, row[_LINE], hint='write a host list, such as "n[0-15]"'))
+    return said or ""
+
+
+def _is_set(value: Any) -> bool:
+    """Whether a switch of the file is on; `no` and `off` are text to YAML 1.2."""
+    return (value.lower() if isinstance(value, str) else value) not in _NO
+
+
+def _lined(node: yaml_text.Node) -> Any:
+    """The value of a node, whose mappings have their lines."""
+    if isinstance(node.value, dict):
+        return {**{key: _lined(child) for key, child in node.value.items()}, _LINE: node.place.line}
+    return [_lined(child) for child in node.value] if isinstance(node.value, list) else node.value

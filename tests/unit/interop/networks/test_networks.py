@@ -54,6 +54,8 @@ GRAPH = {
         {"source": "s0", "target": "s1", "bandwidth": "200 Gbit/s", "latency": "1 us", "count": 2},
     ],
 }
+LONG = "9" * 5000
+FORMAT = ("--format", "astra-sim")
 ASTRA = "topology: [{0}]\nnpus_count: [{1}]\nbandwidth: [{2}]\nlatency: [{3}]\n"
 
 
@@ -105,6 +107,30 @@ def test_slurm_blocks_meet_above(tmp_path: Path, capsys: Capture) -> None:
     assert "assumed: blocks meet in one switch" in capsys.readouterr().out
     assert cluster.nodes == 36
     assert way(machine, 0, 8 * 18) == ["switch b0 > switch core", "switch core > switch b1"]
+
+
+def test_what_blocks_meet_in_has_a_name_of_its_own(tmp_path: Path, capsys: Capture) -> None:
+    text = BLOCKS.replace("b0", "core").replace("b1", "core-1")
+    _, machine = made(tmp_path, "topology.conf", text)
+    assert way(machine, 0, 8 * 18) == ["switch core > switch core-2", "switch core-2 > switch core-1"]
+    (tmp_path / "topology.conf").write_text("SwitchName=core Nodes=a\nSwitchName=b Nodes=b\n")
+    assert main(["import", str(tmp_path / "topology.conf"), "--cluster", "dgx-h100"]) == 2
+    assert "`SwitchName=core-1 Switches=core,b`" in capsys.readouterr().err
+
+
+def test_slurm_keys_without_a_value_and_dates_are_what_they_say(tmp_path: Path) -> None:
+    tree = """- {topology: u, cluster_default: no, flat: true}
+- {topology: t, cluster_default: yes, tree: {switches: [{switch: 0, nodes: null, children: "a,b"},
+   {switch: a, nodes: 2001-99-99, children: null}, {switch: b, nodes: "n[0-2]"}]}}
+"""
+    assert made(tmp_path, "topology.yaml", tree)[0].nodes == 4
+
+
+def test_dimensions_of_one_npu_are_none(tmp_path: Path) -> None:
+    for kinds, counts, nodes in (("Ring, Ring, Ring", "8, 1, 1", 1), ("Ring, Ring, Switch", "8, 1, 4", 4)):
+        cluster, _ = made(tmp_path, "net.yml", ASTRA.format(kinds, counts, "9, 8, 7", "1, 2, 3"))
+        less, _ = made(tmp_path, "net.yml", ASTRA.format("Ring, Switch", f"8, {nodes}", "9, 7", "1, 3"))
+        assert (cluster.nodes, cluster.network) == (nodes, less.network)
 
 
 def test_nccl_nodes_of_every_kind(tmp_path: Path) -> None:
@@ -250,6 +276,41 @@ BAD = {
         (),
         "lead back to",
     ),
+    "a slurm number that is long": ("topology.conf", f"SwitchName=a Nodes=n[{LONG}]\n", (), "is no list of hosts"),
+    "a slurm list that is long": (
+        "topology.conf",
+        "SwitchName=a Nodes=a[0-150000],b[1-50000]\n",
+        (),
+        "topology.conf:1: more than 200,000 names",
+    ),
+    "slurm lists that are long": (
+        "topology.conf",
+        "SwitchName=a Nodes=a[0-150000]\nSwitchName=b Nodes=b[1-50000]\n",
+        (),
+        "topology.conf:2: more than 200,000 names",
+    ),
+    "a slurm host below two": (
+        "topology.conf",
+        "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[2-5]\n",
+        (),
+        "topology.conf:2: `b` names the node `n2`, which `a` has",
+    ),
+    "a slurm switch below two": (
+        "topology.conf",
+        "SwitchName=a Nodes=n\nSwitchName=b Switches=a\nSwitchName=c Switches=a\n",
+        (),
+        "topology.conf:3: `c` joins the switch `a`, which `b` joins",
+    ),
+    "slurm nodes in a list": ("topology.yaml", TREE.replace('"n[0-15]"', "[n1, n2]"), (), ":2: `nodes` is no text"),
+    "slurm nodes of a number": ("topology.yaml", TREE.replace('"n[0-15]"', "12"), (), "write a host list"),
+    "slurm numbers that are long": ("topology.yaml", TREE.replace('"n[0-15]"', LONG), (), "5000 digits is too long"),
+    "slurm switches without a name": ("topology.yaml", TREE.replace("leaf0,", "null,"), (), "`switch` is no name"),
+    "slurm tori without end": (
+        "topology.yaml",
+        f"- {{topology: t, torus3d: {{toruses: [{{name: a, dims: {{x: 2, y: 2, z: 0x{LONG[:90]}}}}}]}}}}\n",
+        (),
+        "`a` has no `dims`",
+    ),
     "slurm tori": ("topology.yaml", "- {topology: t, torus3d: {toruses: []}}\n", (), "no list of `toruses`"),
     "slurm tori by regions": (
         "topology.yaml",
@@ -311,6 +372,8 @@ BAD = {
         "no point `s9`",
     ),
     "dimensions": ("n.yml", ASTRA.format("Cube", "8", "1", "1"), ("--format", "astra-sim"), "`Cube` is not Ring"),
+    "npus of many digits": ("n.yml", ASTRA.format("Ring", LONG, "1", "1"), FORMAT, "n.yml:2:14: a number of 5000"),
+    "npus of a date": ("n.yml", ASTRA.format("Ring", "2001-99-99", "1", "1"), FORMAT, "`2001-99-99` is no number"),
     "npus": ("n.yml", ASTRA.format("Ring", "0", "1", "1"), ("--format", "astra-sim"), "`0` is no number of NPUs"),
     "rates": ("n.yml", ASTRA.format("Ring", "8", "-1", "1"), ("--format", "astra-sim"), "`-1` is out of range"),
     "npus that no file holds": (
