@@ -87,14 +87,17 @@ def read_parquet(path: str | Path, known: Sequence[str]) -> Table:
 
 def _check(path: str | Path, names: Sequence[str], theirs: bool) -> None:
     """InputError where columns do not say what a row is."""
+    if len(set(names)) < len(names):
+        said = "two columns have one name"
+        raise InputError(Problem(said, file=str(path), hint="for example op, dtype, m, n, k, time_s"))
     if theirs:
         return
     if "latency" in names and "time_s" not in names:
         said = "a table of aiconfigurator that has no products: its fit needs other tables too"
         raise InputError(Problem(said, file=str(path), hint=WHOLE))
     missing = [name for name in ("op", "time_s") if name not in names]
-    if missing or len(set(names)) < len(names):
-        said = f"no column `{missing[0]}`" if missing else "two columns have one name"
+    if missing:
+        said = f"no column `{missing[0]}`"
         raise InputError(Problem(said, file=str(path), hint="for example op, dtype, m, n, k, time_s"))
 
 
@@ -114,7 +117,7 @@ def _products(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> Table:
     left: Counter[str] = Counter()
     cells = zip(*(columns[name] for name in THEIRS), strict=True)
     for number, (dtype, m, n, k, latency) in enumerate(cells, 1):
-        if dtype not in FORMATS:
+        if not isinstance(dtype, str) or dtype not in FORMATS:
             left[f"products in {str(dtype)[:20]}, whose times hold casts of the inputs or are no product alone"] += 1
         elif not all(isinstance(side, int) for side in (m, n, k)) or not isinstance(latency, float):
             left["products without whole sides and a time"] += 1

@@ -218,7 +218,7 @@ def _of_cells(columns: Sequence[str], line: Line) -> dict[str, Any]:
     row = {name.strip(): cell.strip() for name, cell in zip(columns, cells, strict=True) if cell.strip()}
     shape: dict[str, Any] = {name: number(row.pop(name)) for name in COLUMNS if name in row}
     if "causal" in row:
-        shape["causal"] = row.pop("causal").lower() in ("1", "true", "yes")
+        shape["causal"] = _is_true(row.pop("causal"))
     metrics = {name: _seconds(row.pop(name)) for name in list(row) if name.endswith("_s")}
     return {**row, "shape": shape, "metrics": metrics}
 
@@ -227,9 +227,18 @@ def _of_columns(cells: Mapping[str, Any]) -> dict[str, Any]:
     """The object that a row of typed columns says; whole numbers may be kept as floats, as pandas does beside gaps."""
     shape = {name: _integer(cells[name]) for name in COLUMNS if name in cells}
     if "causal" in cells:
-        shape["causal"] = bool(cells["causal"])
+        shape["causal"] = _is_true(cells["causal"])
     row = {name: cell for name, cell in cells.items() if name not in shape and name != "time_s"}
     return {**row, "shape": shape, "metrics": {"time_s": cells["time_s"]} if "time_s" in cells else {}}
+
+
+def _is_true(value: Any) -> bool:
+    """Whether a cell says yes: a boolean, 0 or 1, or a word."""
+    if isinstance(value, str):
+        return value.strip().lower() in ("1", "true", "yes")
+    if isinstance(value, (int, float)) and value in (0, 1):
+        return bool(value)
+    raise Refused("`causal` is neither true nor false")
 
 
 def _integer(value: Any) -> Any:

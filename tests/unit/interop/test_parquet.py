@@ -122,6 +122,36 @@ def test_a_table_that_says_too_little_is_refused(columns: dict[str, list[Any]], 
     assert words in str(caught.value) and "table.parquet" in str(caught.value)
 
 
+@pytest.mark.parametrize("columns", [products(1), COLUMNS], ids=["products", "own"])
+def test_two_columns_of_one_name_are_refused(columns: dict[str, list[Any]], tmp_path: Path) -> None:
+    table = pyarrow.table(columns)
+    parquet.write_table(table.append_column("m", table.column("m")), tmp_path / "table.parquet")
+    with pytest.raises(InputError, match="two columns have one name"):
+        read_benchmarks(tmp_path / "table.parquet")
+
+
+def test_a_format_that_is_no_word_is_left_out(tmp_path: Path) -> None:
+    table = products(1) | {"gemm_dtype": [["bfloat16"]] * 3}
+    with pytest.raises(InputError, match="has no row that can be used"):
+        read_benchmarks(written(tmp_path / "gemm_perf.parquet", table))
+
+
+@pytest.mark.parametrize(
+    ("cell", "causal"),
+    [(False, False), (1, True), (0.0, False), ("false", False), ("TRUE", True), (2, None), ([1], None)],
+)
+def test_causal_is_what_the_cell_says(cell: Any, causal: bool | None, tmp_path: Path) -> None:
+    columns = {name: cells[1:2] for name, cells in COLUMNS.items() if cells[1] is not None}
+    two = {name: cells + cells for name, cells in columns.items()} | {"causal": [cell, cell]}
+    two |= {"op": ["attention_fwd"] * 2}
+    path = written(tmp_path / "rows.parquet", two)
+    if causal is None:
+        with pytest.raises(InputError, match="`causal` is neither true nor false"):
+            read_benchmarks(path)
+    else:
+        assert [row.shape["causal"] for row in read_benchmarks(path).rows] == [causal] * 2
+
+
 def test_what_is_no_parquet_is_refused_in_a_line(tmp_path: Path) -> None:
     whole = written(tmp_path / "whole.parquet", COLUMNS).read_bytes()
     random, refused = np.random.default_rng(0), 0
