@@ -31,7 +31,7 @@ def largest_graph(own: Arguments, engine: str) -> int | None:
 def _sizes(own: Arguments, argument: Argument) -> list[int]:
     """The sizes of an argument; none where there are no graphs."""
     words = re.findall(r"[^\s,\[\]\"']+", " ".join(argument.values)[:LONGEST])
-    if not words or not all(word.isascii() and word.isdigit() and int(word[:20]) <= MOST for word in words):
+    if not words or not all(map(_is_size, words)):
         text = printable(" ".join(argument.values)[:40])
         own.draft.wrong(f"{argument.shown} takes sizes of batches, not `{text}`", line=argument.line)
         return []
@@ -39,6 +39,10 @@ def _sizes(own: Arguments, argument: Argument) -> list[int]:
     if not sizes:
         own.draft.left_out.append(f"{argument.shown} 0: whether graphs are captured is the stack's")
     return sizes
+
+
+def _is_size(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 30 and int(word) <= MOST
 
 
 def _of_json(found: Mapping[str, Argument]) -> list[Argument]:

@@ -142,6 +142,8 @@ def mixture_of(row: KernelRow, assumed: list[str]) -> Mixture:
         raise Refused(f"number format `{row.dtype}` of a mixture")
     family = next((name for pattern, name in FAMILIES if re.search(pattern, library)), "")
     inner //= _side(shape, ("tp",), 1)
+    if inner < 1:
+        raise Refused("an expert is narrower than the devices that it is cut over")
     return Mixture(tokens, hidden, inner, experts, top_k, spread, family, *form)
 
 

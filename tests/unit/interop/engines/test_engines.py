@@ -144,6 +144,8 @@ def test_a_benchmark_brings_its_concurrency(tmp_path: Path) -> None:
         ),
         ("vllm serve Qwen/Qwen3-32B --gpu-memory-utilization 9", "a share from 0 to 1"),
         ("vllm serve Qwen/Qwen3-32B --cuda-graph-sizes many", "takes sizes of batches"),
+        (f"vllm serve Qwen/Qwen3-32B --cuda-graph-sizes {'9' * 5000}", "takes sizes of batches"),
+        (f"vllm serve Qwen/Qwen3-32B --cuda-graph-sizes {'0' * 20}9999999999", "takes sizes of batches"),
         ("trtllm-serve Qwen/Qwen3-32B --extra_llm_api_options gone.yaml", "is not there"),
         ("python -m sglang.launch_server --model Qwen/Qwen3-32B --disaggregation-mode prefill", "only prefill workers"),
     ],

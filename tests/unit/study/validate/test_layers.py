@@ -45,6 +45,11 @@ def validated(row: dict[str, Any]) -> TimedOutcome:
     return validate_kernel_line(Line("rows.jsonl", 1, json.dumps(row)))
 
 
+def test_an_expert_that_is_cut_to_nothing_is_refused() -> None:
+    with pytest.raises(Refused, match="narrower than the devices"):
+        mixture(shape=EXPERTS["shape"] | {"tp": 4096})
+
+
 def test_a_decode_that_states_nothing_is_that_of_deepseek() -> None:
     found, assumed = latents()
     assert found == Latents(128, 8192, 1, 128, 512, 64, (192, 128), 2.0, "decode")
