@@ -79,12 +79,23 @@ def printable(words: str) -> str:
     return "".join(letter for letter in words if letter.isprintable())
 
 
-def prepare(out: Path) -> None:
-    """Make the folder for fitted files; InputError where that cannot be."""
+def prepare(out: Path) -> tuple[Path, ...]:
+    """Make the folder for fitted files; those that were not there before, the innermost first. InputError where that
+    cannot be."""
+    made = tuple(folder for folder in (out, *out.parents) if not folder.exists())
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        clear(made)
         raise InputError(Problem(f"cannot be made a folder: {error.strerror}", file=str(out))) from None
+    return made
+
+
+def clear(made: Iterable[Path]) -> None:
+    """Remove those folders that `prepare` made which are still empty."""
+    for folder in made:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def present(out: Path | None, folder: str, name: str) -> str:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from simulator.calibration.asked import Asked, prepare
+from simulator.calibration.asked import Asked, clear, prepare
 from simulator.errors import InputError, Problem
 
 PACKAGES = ("pandas", "pyarrow", "scipy")
@@ -81,14 +81,11 @@ def calibrate(name: str, asked: Asked, given: Collection[str] = ()) -> None:
         if not file.exists():
             raise InputError(Problem("there is no such file or folder", file=str(file)))
     _check_packages()
-    made = asked.out is not None and not asked.out.exists()
-    if asked.out is not None:
-        prepare(asked.out)
+    made = prepare(asked.out) if asked.out is not None else ()
     try:
         cast(_Module, import_module(kind.module)).calibrate(asked)
-    except InputError:
-        if made and asked.out and not any(asked.out.iterdir()):
-            asked.out.rmdir()
+    except BaseException:
+        clear(made)
         raise
 
 

@@ -126,7 +126,7 @@ def execute(arguments: Namespace) -> int:
     if arguments.sizes or arguments.log:
         return _over_sizes(arguments)
     _check_single(arguments)
-    operation = operation_of(arguments.op.replace("-", "_").removeprefix("moe_"))
+    operation = operation_of(arguments.op)
     size, routing = _exchanged(arguments, operation) if operation in _EXCHANGES else (_size(arguments), None)
     library = arguments.library or ("alltoall" if routing and arguments.algorithm == "auto" else None)
     found = price(

@@ -5,7 +5,7 @@ from simulator.collectives.library import library_of, unfit, way_of
 from simulator.collectives.names import operation_of, remark_on
 from simulator.collectives.occupied import Occupied
 from simulator.collectives.phase import Phase
-from simulator.collectives.plan import EXCHANGED, OPERATIONS, Plan, activities, duration, plan, steps
+from simulator.collectives.plan import EXCHANGED, OPERATIONS, Plan, activities, check_operation, duration, plan, steps
 from simulator.collectives.routing import TOKEN_FORMATS, Routing, token_bytes
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Plan",
     "Routing",
     "activities",
+    "check_operation",
     "cost",
     "cost_of",
     "duration",

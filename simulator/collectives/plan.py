@@ -6,7 +6,8 @@ activity a transfer. With nothing else on the fabric the three agree to the tick
 differ by under load is contention.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,8 @@ Floats = NDArray[np.float64]
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "shift")
 EXCHANGED = {"dispatch": "all_gather", "combine": "reduce_scatter"}
 """Exchanges of tokens with experts, and what does the same where all tokens go to all ranks (`all_gather`)."""
+_WAYS = re.compile(r"-?\d{1,9}(:-?\d{1,9})*")
+"""Of a shift: how many ranks on each part of a message goes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +102,17 @@ class Plan:
         return np.flatnonzero(np.bincount(np.concatenate(found)))
 
 
+def check_operation(operation: str, known: Collection[str] = OPERATIONS) -> None:
+    """InputError for what is none of the known ones, and for what stands behind a colon but ways of a shift."""
+    word, colon, ways = operation.partition(":")
+    if word not in known:
+        hint = nearest(operation, known) or ", ".join(known)
+        raise InputError(Problem(f"unknown collective `{operation}`", hint=hint))
+    if colon and not (word == "shift" and _WAYS.fullmatch(ways)):
+        hint = "write `shift`, or as `shift:3` or `shift:1:-1`" if word == "shift" else f"write `{word}`"
+        raise InputError(Problem(f"unknown collective `{operation}`", hint=hint))
+
+
 def plan(
     operation: str,
     groups: ArrayLike,
@@ -124,9 +138,8 @@ def plan(
         if algorithm.partition("/")[0] == "all_gather":
             whole = size_bytes / routing.top_k * np.atleast_2d(groups).shape[1]
             return plan(EXCHANGED[operation], groups, whole, fabric, profile)
-    elif operation.partition(":")[0] not in OPERATIONS:
-        known = (*OPERATIONS, *EXCHANGED)
-        raise InputError(Problem(f"unknown collective `{operation}`", hint=nearest(operation, known)))
+    else:
+        check_operation(operation, (*OPERATIONS, *EXCHANGED))
     ranks = np.atleast_2d(np.asarray(groups, np.int64))
     ranks = ranks if operation == "send" or bool((ranks[:, 1:] > ranks[:, :-1]).all()) else in_turn(ranks, fabric)
     if ranks.shape[1] < 2 or ranks.size == 0 or size_bytes <= 0:

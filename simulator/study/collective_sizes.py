@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives, fabric
-from simulator.collectives import OPERATIONS, token_bytes
+from simulator.collectives import token_bytes
 from simulator.collectives.algorithms import ALGORITHMS
-from simulator.errors import InputError, Problem, nearest
+from simulator.errors import InputError, Problem
 from simulator.interop.nccl_tests import NcclLog
 from simulator.interop.rows.network import bus_factor
 from simulator.results.documents.collective import CollectiveCurve, CollectiveSweepDocument, SizedCollective
@@ -59,9 +59,7 @@ class AskedSizes:
 def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
     """Every size with nothing else on the fabric; InputError where it cannot be."""
     asked = replace(asked, operation=collectives.operation_of(asked.operation))
-    if asked.operation.partition(":")[0] not in OPERATIONS:
-        hint = nearest(asked.operation, OPERATIONS) or ", ".join(OPERATIONS)
-        raise InputError(Problem(f"unknown collective `{asked.operation}`", hint=hint))
+    collectives.check_operation(asked.operation)
     asked = _converted(asked)
     cluster, machine, groups = machine_of(asked)
     profile = load_spec(CollectiveProfile, cluster.collectives)

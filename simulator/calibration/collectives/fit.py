@@ -140,7 +140,11 @@ def _tables(asked: Asked) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def without_sources(name: str, rows: pd.DataFrame, profile: CollectiveProfile, asked: Asked) -> dict[str, float]:
-    """Errors of the rows of each fitted source under a fit that has not seen it; says the medians beside those seen."""
+    """Errors of the rows of each fitted source under a fit that has not seen it; says the medians beside those seen.
+
+    Both fits move every measured figure, also those that the rows do not identify, from what other devices have, not
+    from the profile: it may have seen the source that is left out.
+    """
     rows = rows.assign(left=rows.source.where(rows.source.isin(rows.source[rows.part == "fitted"]), ""))
     blind, seen = without(Model(rows, profile), rows.left, prior(name, profile), asked.starts)
     found: dict[str, float] = {}
@@ -234,13 +238,6 @@ def _yaml(nested: dict[str, Any], depth: int = 0) -> Iterator[str]:
         else:
             yield f"{'  ' * depth}{key}:"
             yield from _yaml(value, depth + 1)
-
-
-def fit(
-    rows: pd.DataFrame, profile: CollectiveProfile, starts: int = 1, before: Prior | None = None
-) -> dict[str, float]:
-    """New values of the measured figures, from descents that start at the present ones, or at `before`, and around."""
-    return fitted(Model(rows, profile), starts, before)
 
 
 def settled(model: Model, starts: int, before: Prior) -> tuple[dict[str, float], Told]:

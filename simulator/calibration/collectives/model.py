@@ -80,7 +80,10 @@ def _chooser(row: Any, profile: CollectiveProfile) -> CollectiveProfile:
 
 
 def _taken(row: Any, profile: CollectiveProfile) -> str:
-    """What the library's tuner takes, or the algorithm of its rules, whatever the figures; empty where it has none."""
+    """What the library's tuner takes, or the algorithm of its rules, or what the row forces with its protocol, whatever
+    the figures; empty where none of them says."""
+    if "/" in str(row.algorithm):
+        return str(row.algorithm)
     profile = _chooser(row, profile)
     tuner = profile.tuner if row.nodes == 1 or (profile.tuner and profile.tuner.across_nodes) else None
     known = {f"{option.algorithm}/{option.protocol}" for option in tuner.options} if tuner else set()

@@ -12,6 +12,7 @@ import pandas as pd
 
 from simulator.calibration.asked import Asked, printable
 from simulator.calibration.collectives.model import runs
+from simulator.collectives import operation_of
 from simulator.errors import InputError, Problem
 from simulator.interop.nccl_tests import read_log
 from simulator.interop.rows.accelerators import kinds
@@ -25,7 +26,6 @@ from simulator.specs.libraries.collectives import CollectiveProfile, Environment
 from simulator.specs.resolve import load_spec
 
 WORDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv")
-NAMES = {"alltoall": "all_to_all", "sendrecv": "shift"}
 COLUMNS = (
     "source",
     "op",
@@ -82,16 +82,14 @@ def _published(path: Path, refused: list[str]) -> list[tuple[object, ...]]:
     for line in read_lines(path):
         try:
             data = parse_line(line)
-            if is_header(data) or data.get("op") in EXCHANGED:
+            if is_header(data) or data.get("op") in tuple(EXCHANGED):
                 continue
             row = read_row(NetworkRow, data)
             if row.op not in OPERATIONS:  # copies, and kernels of the same file
                 continue
             mapped = map_network(row)
             group_of(mapped)
-        except (
-            Refused
-        ) as reason:  # damaged, of machines that no cluster stands for, of ranks that do not fit their nodes
+        except Refused as reason:  # damaged, of machines that no cluster stands for, of ranks that do not fit
             refused.append(f"{line.place}: {reason}")
             continue
         if mapped.row.size_bytes is not None and not (_host_shows(mapped) or has_other_cards(mapped) or mapped.sockets):
@@ -104,10 +102,9 @@ def _host_shows(mapped: MappedCollective) -> bool:
 
 
 def _row(mapped: MappedCollective) -> tuple[object, ...]:
-    operation = mapped.operation.partition(":")[0]
     return (
         mapped.row.source,
-        NAMES.get(operation, operation),
+        mapped.operation.partition(":")[0],
         mapped.ranks,
         mapped.nodes,
         mapped.size_bytes,
@@ -136,7 +133,7 @@ def _logged(path: Path, asked: Asked, refused: list[str]) -> list[tuple[object, 
     _check_places(path, log.ranks, log.nodes, cluster)
     if other := other_devices(log.devices, cluster):
         asked.say(f"warning: {path}: {other}")
-    op = NAMES.get(named[0], named[0])
+    op = operation_of(named[0])
     told = Environment(release=log.release).model_dump_json(exclude_defaults=True) if log.release else ""
     return [
         (path.name, op, log.ranks, log.nodes, one.size_bytes, one.time_s, "auto", cluster, cluster, told, 0.0, 0.0)

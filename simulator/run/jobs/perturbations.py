@@ -170,7 +170,8 @@ class FlappingLinks(Disturbance):
         for place, name in enumerate(self.spec.links):
             own = tuple(link for link in links_of(self.site, (name,), f"{self.path}.links.{place}") if link in free)
             free.difference_update(own)
-            self._go(own, True, self._drawn(name))
+            if own:  # all may belong to names before it
+                self._go(own, True, self._drawn(name))
 
     def _drawn(self, name: str) -> Callable[[float], float]:
         """Exponential times of their mean, but for the shortest, from a stream of the name's own."""

@@ -5,14 +5,12 @@ link as profiles state it, and from card to card the rate of a card and the late
 batch in turn. Left out: what engines of copies and cards take to start, and the host, which posts messages one by one.
 """
 
-from functools import cache
-
-from simulator import collectives, fabric
+from simulator import collectives
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.kernels import ARRAY, KernelRow, device_of
 from simulator.interop.rows.network import NetworkRow, cluster_of
 from simulator.interop.rows.single.copies import MappedCopy
-from simulator.run.measured.network import placed
+from simulator.run.measured.network import machine_of, placed
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
@@ -28,7 +26,7 @@ def copied(mapped: MappedCopy) -> tuple[float, str]:
         return _from_host(mapped), HOST
     if mapped.way == "cards":
         return _between_cards(mapped), CARDS
-    machine, spec = _machine(mapped.cluster, mapped.nodes), load_spec(Cluster, mapped.cluster)
+    machine, spec = machine_of(mapped.cluster, mapped.nodes), load_spec(Cluster, mapped.cluster)
     profile = load_spec(CollectiveProfile, spec.collectives)
     here, there = placed(machine, 2, mapped.nodes).tolist()
     pairs = [(here, there), (there, here)] if mapped.both else [(here, there)]
@@ -47,7 +45,7 @@ def _between_cards(mapped: MappedCopy) -> float:
     nics = load_spec(Cluster, mapped.cluster).node.nics
     if nics is None:
         raise Refused(f"the nodes of {mapped.cluster} have no network card")
-    machine = _machine(mapped.cluster, mapped.nodes)
+    machine = machine_of(mapped.cluster, mapped.nodes)
     here, there = placed(machine, 2, mapped.nodes).tolist()
     way = float(machine.path_latency(machine.paths([here], [there]))[0])
     return way * (1 + mapped.returns) + mapped.moved / (mapped.card or nics.bandwidth.value)
@@ -57,8 +55,8 @@ def host_pass(row: KernelRow) -> tuple[float, float, str]:
     """(measured seconds, ours, what priced it) of 256 MiB in which the processors of a node pass over its memory: at
     the peak of all channels, which is a bound. Raises Refused where the profile of the node lacks it."""
     name, _ = device_of(row)
-    machine = NetworkRow(id=row.id, source=row.source, op=row.op, accelerator_id=name, metrics=row.metrics)
-    cluster = cluster_of(machine)
+    named = NetworkRow(id=row.id, source=row.source, op=row.op, accelerator_id=name, metrics=row.metrics)
+    cluster = cluster_of(named)
     cpu = load_spec(Cluster, cluster).node.cpu
     if cpu is None or cpu.memory_bandwidth is None:
         raise Refused(f"the node of {cluster} has no `cpu.memory_bandwidth`")
@@ -66,8 +64,3 @@ def host_pass(row: KernelRow) -> tuple[float, float, str]:
     if not rate:
         raise Refused("neither a time nor a rate")
     return ARRAY / rate, ARRAY / cpu.memory_bandwidth.value, MEMORY
-
-
-@cache
-def _machine(cluster: str, nodes: int) -> fabric.Fabric:
-    return fabric.build(load_spec(Cluster, cluster).model_copy(update={"nodes": nodes}))

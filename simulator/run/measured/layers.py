@@ -5,6 +5,7 @@ and rows that an index has chosen latents for walk over these with the sizes of 
 kernels do. A mixture is the family of kernels that its library names, with every expert as likely as the others.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -73,17 +74,21 @@ def _filled(latents: Latents, device: Device) -> float:
 
 def _measured(row: KernelRow, flops: float, moved: float, device: Device) -> tuple[float, str]:
     """Seconds, and the figure that they are taken from; shares are those of the peaks of the accelerator's profile."""
-    metrics = row.metrics
-    if found := metrics.get("time_s"):
+    amounts = {
+        "flops_per_s": flops,
+        "bytes_per_s": moved,
+        "fraction_of_spec": flops / device.peak(BF16),
+        "fraction_of_peak_bandwidth": moved / device.bandwidth,
+    }
+    return _timed(row, amounts)
+
+
+def _timed(row: KernelRow, amounts: Mapping[str, float]) -> tuple[float, str]:
+    """Seconds, and the figure that they are taken from: a time, or a rate of one of the `amounts` of a run."""
+    if found := row.metrics.get("time_s"):
         return found, "time_s"
-    shares = (
-        ("flops_per_s", flops),
-        ("bytes_per_s", moved),
-        ("fraction_of_spec", flops / device.peak(BF16)),
-        ("fraction_of_peak_bandwidth", moved / device.bandwidth),
-    )
-    for name, amount in shares:
-        if rate := metrics.get(name):
+    for name, amount in amounts.items():
+        if rate := row.metrics.get(name):
             return amount / rate, name
     raise Refused("neither a time nor a rate")
 
@@ -104,9 +109,4 @@ def mixed(row: KernelRow, mixture: Mixture, device: Device) -> tuple[float, str,
     flops = 6.0 * mixture.tokens * mixture.top_k * mixture.hidden * mixture.inner
     amounts = {"tokens_per_s": float(mixture.tokens), "flops_per_s": flops}
     check_timed(row.metrics, amounts)
-    if found := row.metrics.get("time_s"):
-        return found, "time_s", ours
-    for name, amount in amounts.items():
-        if rate := row.metrics.get(name):
-            return amount / rate, name, ours
-    raise Refused("neither a time nor a rate")
+    return *_timed(row, amounts), ours

@@ -25,7 +25,7 @@ def profile_of(mapped: MappedCollective) -> CollectiveProfile:
 
 def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     """Seconds of a row under a profile of its library; raises Refused where the ranks do not fit the nodes."""
-    machine = _machine(mapped.cluster, mapped.nodes, mapped.cards)
+    machine = machine_of(mapped.cluster, mapped.nodes, mapped.cards)
     group = group_of(mapped)
     if mapped.sockets:
         profile = over_sockets(profile)
@@ -58,7 +58,7 @@ def over_sockets(profile: CollectiveProfile) -> CollectiveProfile:
 
 def group_of(mapped: MappedCollective) -> Ints:
     """The devices of the ranks of a row; raises Refused where they do not fit the nodes."""
-    return placed(_machine(mapped.cluster, mapped.nodes, mapped.cards), mapped.ranks, mapped.nodes)
+    return placed(machine_of(mapped.cluster, mapped.nodes, mapped.cards), mapped.ranks, mapped.nodes)
 
 
 def placed(machine: fabric.Fabric, ranks: int, nodes: int) -> Ints:
@@ -99,7 +99,7 @@ def _nics(spec: Cluster, cards: tuple[int, float] | None) -> Nics | None:
 
 
 @cache
-def _machine(cluster: str, nodes: int, cards: tuple[int, float] | None) -> fabric.Fabric:
+def machine_of(cluster: str, nodes: int, cards: tuple[int, float] | None = None) -> fabric.Fabric:
     """The first nodes of a cluster, with the cards that a row states."""
     spec = _spec(cluster).model_copy(update={"nodes": nodes})
     if nics := _nics(spec, cards):

@@ -104,9 +104,9 @@ class Run:
     shares: dict[str, float]
     """The same for the work of the first of its kind, over the time that this one takes for it."""
     ground: Ground = field(default_factory=Ground)
+    """What it stands on."""
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """Between which values measured figures are expected, by metric; none where it does not fit into memory."""
-    """What it stands on."""
     close: bool = False
     """Whether its memory is within the error of the simulation, above or below what there is."""
     assumptions: tuple[str, ...] = ()
@@ -282,11 +282,11 @@ def _run(one: _Timed, name: str, ratio: float) -> Run:
         result.feasible,
         one.seconds,
         shares,
-        result.ground,
-        result.intervals if result.feasible else {},
-        undecided(result.warnings),
-        result.assumptions,
-        result.provenance,
+        ground=result.ground,
+        intervals=result.intervals if result.feasible else {},
+        close=undecided(result.warnings),
+        assumptions=result.assumptions,
+        provenance=result.provenance,
     )
 
 

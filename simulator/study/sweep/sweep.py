@@ -120,7 +120,10 @@ class _Run:
             missing = {key: document for key, document in self.documents.items() if key not in self.found}
             if self.progress is not None:
                 self.progress(len(self.found), len(self.documents))
-            for key, outcome in _outcomes(missing, workers):
+            finished = Finished[Outcome]()
+            if workers is not None:
+                stack.enter_context(finished.interrupted())
+            for key, outcome in _outcomes(missing, workers, finished):
                 self.found[key] = outcome
                 self.simulated += 1
                 if cache is not None and not self._kept(key, outcome, cache):
@@ -191,28 +194,28 @@ def _values(axis: Axis) -> Iterator[Any]:
     return (plain(parse(text).value) for text in axis.overrides)
 
 
-def _outcomes(documents: Mapping[str, str], executor: Any) -> Iterator[tuple[str, Outcome]]:
+def _outcomes(
+    documents: Mapping[str, str], executor: Any, finished: Finished[Outcome]
+) -> Iterator[tuple[str, Outcome]]:
     """The outcome of each document, as they come."""
     program, todo = fingerprint.program(), iter(documents.items())
     if executor is None:
         yield from ((key, evaluate(document, program)) for key, document in todo)
         return
     waiting: dict[Future[Outcome], str] = {}
-    finished = Finished[Outcome]()
-    with finished.interrupted():
-        try:
-            while True:
-                for key, document in islice(todo, _WINDOW - len(waiting)):
-                    future = executor.submit(evaluate, document, program)
-                    waiting[future] = key
-                    finished.add(future)
-                if not waiting:
-                    return
-                future = _done(finished, executor)
-                yield waiting.pop(future), _result(future)
-        finally:
-            for future in waiting:
-                future.cancel()
+    try:
+        while True:
+            for key, document in islice(todo, _WINDOW - len(waiting)):
+                future = executor.submit(evaluate, document, program)
+                waiting[future] = key
+                finished.add(future)
+            if not waiting:
+                return
+            future = _done(finished, executor)
+            yield waiting.pop(future), _result(future)
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 def _done(finished: Finished[Outcome], executor: Any) -> Future[Outcome]:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import left_out_network
 from simulator.calibration.asked import Asked
 from simulator.calibration.collectives.figures import BOUNDS, figures_of, kind_of
-from simulator.calibration.collectives.fit import fit, fitted, without
+from simulator.calibration.collectives.fit import fitted, without
 from simulator.calibration.collectives.model import Model, predicted
 from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.prior import Prior, held, prior
@@ -50,7 +50,7 @@ def test_the_closed_form_follows_the_rules_of_a_library() -> None:
 
 def test_a_fit_of_what_the_profile_made_stays_where_it_is() -> None:
     values, measured = figures_of(PROFILE)
-    found = fit(rows(), PROFILE)
+    found = fitted(Model(rows(), PROFILE))
     assert set(found) == measured
     large = {path: value for path, value in found.items() if path.endswith("efficiency")}
     assert large == pytest.approx({path: values[path] for path in large}, rel=0.02)
@@ -60,8 +60,8 @@ def test_a_fit_of_what_the_profile_made_stays_where_it_is() -> None:
 def test_a_fit_comes_nearer_to_another_machine(factor: float) -> None:
     table = rows().assign(seconds=lambda made: factor * made.seconds)
     model, (values, _) = Model(table, PROFILE), figures_of(PROFILE)
-    fitted = values | fit(table, PROFILE)
-    before, after = (abs(np.log(model.seconds(each) / table.seconds)).mean() for each in (values, fitted))
+    found = values | fitted(model)
+    before, after = (abs(np.log(model.seconds(each) / table.seconds)).mean() for each in (values, found))
     assert after < 0.9 * before
 
 

@@ -106,13 +106,22 @@ def test_figures_that_trade_against_each_other_are_told_given_the_others() -> No
 
 def test_sensitivities_are_the_shares_of_what_a_time_is_made_of() -> None:
     """Launch, hops and links of a ring are each in proportion to their figure, and nothing else is in its time."""
-    table = rows([1 << 30]).assign(cluster="dgx-1-v100", algorithm="ring/Simple")
+    table = rows([1 << 12, 1 << 20, 1 << 30]).assign(cluster="dgx-1-v100", algorithm="ring/Simple")
     values, measured = figures_of(V100)
     model, paths = Model(table, V100), sorted(measured)
-    (found,) = sensitivities(model, values, paths)
-    by = dict(zip(paths, found.tolist(), strict=True))
-    assert by["Simple.scale_up.efficiency"] == pytest.approx(-1, abs=0.01)
-    assert [path for path in paths if not path.startswith(("Simple", "own")) and by[path]] == []
+    by = dict(zip(paths, sensitivities(model, values, paths).T, strict=True))
+    assert paths == [f"Simple.scale_up.{name}" for name in ("efficiency", "latency", "launch")]
+    links, hops, launch = by.values()
+    assert launch + hops - links == pytest.approx(1, abs=1e-4)
+    times = predicted(table, V100)
+    assert launch == pytest.approx(values["Simple.scale_up.launch"] / times, rel=1e-3)
+    assert links[-1] == pytest.approx(-1, abs=0.01)
+
+
+def test_a_protocol_that_a_row_forces_is_what_the_fit_prices() -> None:
+    for algorithm in ("ring/Simple", "ring/LL", "auto"):
+        table = rows([1 << 12, 1 << 30]).assign(cluster="dgx-1-v100", algorithm=algorithm)
+        assert Model(table, V100).seconds(figures_of(V100)[0]) == pytest.approx(predicted(table, V100), rel=1e-5)
 
 
 def test_no_figure_stands_on_a_single_row() -> None:
@@ -126,6 +135,20 @@ def test_a_log_of_one_size_identifies_nothing_and_is_not_written(tmp_path: Path)
     with pytest.raises(InputError, match="nccl-h100: not written, for its rows identify no figure"):
         calibrated(log(tmp_path, rows([1 << 20])))
     assert not (tmp_path / "fitted").exists()
+
+
+def test_no_folder_is_left_behind_of_several(tmp_path: Path) -> None:
+    asked = Asked((log(tmp_path, rows([1 << 20])),), out=tmp_path / "some" / "folder", cluster="dgx-h100", say=print)
+    with pytest.raises(InputError):
+        calibrate("collectives", asked)
+    assert not (tmp_path / "some").exists()
+
+
+def test_an_operation_that_is_no_word_is_a_damaged_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"op": ["x"], "id": "a"}\n')
+    with pytest.raises(InputError, match=f"has no collectives that are simulated; .*{path.name}:1"):
+        calibrate("collectives", Asked((path,)))
 
 
 def test_of_several_profiles_those_that_hold_are_written(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from simulator.study.finished import Finished
+from simulator.study.sweep.evaluate import Outcome
 
 
 @pytest.fixture(autouse=True)
@@ -105,8 +106,9 @@ def test_a_sweep_interrupted_at_any_moment_ends(monkeypatch: pytest.MonkeyPatch)
 
 
 def interrupt(outcomes: Callable[..., Iterator[object]], documents: dict[str, str], after_s: float) -> None:
-    with ThreadPoolExecutor(2) as pool, pytest.raises(KeyboardInterrupt):
-        coming = outcomes(documents, pool)
+    finished = Finished[Outcome]()
+    with ThreadPoolExecutor(2) as pool, pytest.raises(KeyboardInterrupt), finished.interrupted():
+        coming = outcomes(documents, pool, finished)
         next(coming)
         signal.setitimer(signal.ITIMER_REAL, after_s)
         deque(coming, maxlen=0)
