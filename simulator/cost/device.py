@@ -292,7 +292,8 @@ def expert_curve(kind: str, known: Mapping[ExpertFormat, ExpertKernels]) -> Expe
     """A mixture of experts in one format, by the kernels of a family."""
     both = {dtype: spec for dtype, spec in known.items() if dtype not in MIXED}
     spec = known[kind] if kind in MIXED else both[reference(kind, both)]  # type: ignore[arg-type]
-    return ExpertCurve(spec.launch, spec.rate, spec.memory, spec.ramp, spec.passes, spec.each)
+    spread = spec.passes_elsewhere, spec.apart, spec.tile
+    return ExpertCurve(spec.launch, spec.rate, spec.memory, spec.ramp, spec.passes, spec.each, *spread)
 
 
 def scan_curve(spec: ScanKernels, bandwidth: float, cores: int, peak: float, stream: float) -> ScanCurve:

@@ -208,6 +208,16 @@ class ExpertKernels(Spec):
     """Traffic of gathering rows, activation and sum over reading and writing each row once."""
     each: Seconds = Field(default=0.0, exclude_if=lambda seconds: seconds == 0.0)
     """Time of each expert that the device holds, with rows or without."""
+    passes_elsewhere: float = Field(default=0.0, ge=0, exclude_if=lambda passes: passes == 0.0)
+    """Traffic over rows that the device has whose experts are on others, over reading and writing each once."""
+    apart: Seconds = Field(default=0.0, exclude_if=lambda seconds: seconds == 0.0)
+    """Time of the whole mixture, beside `launch`, where other devices have experts too."""
+    tile: int = Field(default=0, ge=0, le=1024, exclude_if=lambda rows: rows == 0)
+    """Rows of the tallest tile, of kernels that choose it by the rows of all devices over the experts of one."""
+
+
+PASSES_ELSEWHERE = 1.2
+"""Of mixtures without a table, as those of Triton with a scale for each block on H100 and H200."""
 
 
 class ScanKernels(Spec):
@@ -296,7 +306,7 @@ class KernelProfile(Spec):
     latent: LatentKernels = LatentKernels.model_construct()
     """Decode attention over latents."""
     experts: dict[str, Annotated[dict[ExpertFormat, ExpertKernels], Field(min_length=1)]] = Field(
-        default={ANY_FAMILY: {"bf16": ExpertKernels()}}, min_length=1
+        default={ANY_FAMILY: {"bf16": ExpertKernels(passes_elsewhere=PASSES_ELSEWHERE)}}, min_length=1
     )
     """Mixtures of experts by family of kernels (`triton`, `cutlass`, `trtllm-gen`; `any`: an estimate for all) and
     number format. A stack names the families that it runs; a family or format that is missing takes the nearest, with a

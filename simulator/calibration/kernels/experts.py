@@ -1,7 +1,8 @@
 """Fit mixtures of experts by family of kernels.
 
 Devices of equal silicon share what is arithmetic and host (`launch`, `rate`, `passes`); `memory` and `ramp` are each
-one's own. A family is what an engine runs: `FAMILIES` says which rows of which table stand for it.
+one's own. A family is what an engine runs: `FAMILIES` says which rows of which table stand for it. What rows take whose
+experts are elsewhere is fitted afterwards (`spread_experts.py`).
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from simulator.calibration.fitting import (
     shared,
 )
 from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
+from simulator.calibration.kernels.spread_experts import SPREAD, balanced, fit_spread, spread_times
 from simulator.cost import Device
 from simulator.cost.experts import ExpertCurve, expert_seconds
 from simulator.cost.rows import Weights
@@ -54,6 +56,7 @@ where both have the wider format."""
 EACH = {"each": Parameter(2e-7, 0, 2e-6, False)}
 """What kernels for a scale of each block take for each expert of the device: 40 us of 32 experts, 115 us of 256."""
 OWN = ("memory", "delay")
+SPREAD_KEYS = (*SPREAD, "apart", "tile")
 WARM = {"l40s": 1e8}
 """Weights of fewer bytes than these are found in the cache by the benchmark's next loop: such rows are left out."""
 COLUMNS = (
@@ -85,6 +88,8 @@ class Family:
     kernel: str
     each: bool = False
     """Whether it takes a time for each expert of the device."""
+    spread: tuple[str, str] = ("", "")
+    """Version and kernels of the table that has rows with experts on other devices, where this one has none."""
 
     @property
     def compute(self) -> str:
@@ -104,6 +109,8 @@ TRITON = (
     Family("bf16", "vllm/0.24.0", "bfloat16", "triton"),
     Family("fp8", "vllm/0.24.0", "fp8_block", "triton"),
 )
+SGLANG = "sglang/0.5.14", "fused_moe_triton"
+"""SGLang's own copy of the same kernel."""
 CUTLASS = (
     Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
     Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
@@ -116,7 +123,11 @@ TRTLLM_GEN = (
 )
 BLOCKS = Family("fp8", "trtllm/1.3.0rc20", "fp8_block", "cutlass", each=True)
 HOPPER: dict[str, tuple[Family, ...]] = {
-    "triton": (*TRITON, Family("w4a16", "vllm/0.24.0", "w4a16_mxfp4", "oaitriton")),
+    "triton": (
+        TRITON[0],
+        replace(TRITON[1], spread=SGLANG),
+        Family("w4a16", "vllm/0.24.0", "w4a16_mxfp4", "oaitriton"),
+    ),
     "cutlass": (*CUTLASS, Family("w4a16", "trtllm/1.3.0rc20", "w4a16_mxfp4", "")),
     "cutlass-blocks": (BLOCKS,),
     "marlin": (Family("w4a16", "vllm/0.24.0", "int4_wo", "marlin"),),
@@ -124,7 +135,7 @@ HOPPER: dict[str, tuple[Family, ...]] = {
 NATIVE = (*CUTLASS, TRTLLM_GEN[-1])
 FAMILIES: dict[tuple[str, ...], dict[str, tuple[Family, ...]]] = {
     ("a100-sxm",): {
-        "triton": (Family("bf16", "vllm/0.14.0", "bfloat16", ""),),
+        "triton": (Family("bf16", "vllm/0.14.0", "bfloat16", "", spread=("sglang/0.5.10", "fused_moe_triton")),),
         "cutlass": (Family("bf16", "trtllm/1.0.0", "bfloat16", ""),),
     },
     ("h100-sxm", "h200-sxm"): HOPPER,
@@ -143,16 +154,24 @@ for MXFP4 too where it is asked to (`VLLM_MXFP4_USE_MARLIN`); its table has int4
 in 4 bits (MXFP4) beside rows in 16 and 8."""
 
 
-def read_experts(data: Path, profile: str, version: str, dtype: str, kernel: str) -> pd.DataFrame:
-    """Mixtures of gated experts cut over tensor parallelism only, by rows."""
+def read_mixtures(data: Path, profile: str, family: Family) -> pd.DataFrame:
+    """Mixtures of gated experts, cut over tensor parallelism and spread over expert parallelism, by rows."""
     folder, _, _, _ = TABLES[profile]
-    table = read_table(data / folder / "moe" / version / "moe_perf.parquet", COLUMNS)
-    table = table[(table.moe_dtype == dtype) & (table.moe_ep_size == 1) & table.kernel_source.str.contains(kernel)]
+    table = read_table(data / folder / "moe" / family.version / "moe_perf.parquet", COLUMNS)
+    table = table[(table.moe_dtype == family.dtype) & table.kernel_source.str.contains(family.kernel)]
     table = table[(table.num_tokens <= 16384) & (table.inter_size % table.moe_tp_size == 0)]
     table = table[~table.hidden_size.isin(UNGATED) & (table.topk != 22)]
     table = table.assign(inner=table.inter_size // table.moe_tp_size, seconds=table.latency * 1e-3)
-    read = np.minimum(table.num_experts, table.num_tokens * table.topk) * 3.0 * table.hidden_size * table.inner
-    table = table[(table.inner >= 64) & (read >= WARM.get(profile, 0.0))].reset_index(drop=True)
+    read = np.minimum(table.num_experts / table.moe_ep_size, table.num_tokens * table.topk / table.moe_ep_size)
+    read = np.maximum(read, 1.0) * 3.0 * table.hidden_size * table.inner
+    found: pd.DataFrame = table[(table.inner >= 64) & (read >= WARM.get(profile, 0.0))].reset_index(drop=True)
+    return found
+
+
+def read_experts(data: Path, profile: str, family: Family) -> pd.DataFrame:
+    """Mixtures whose experts are all on one device, or cut over several."""
+    table = read_mixtures(data, profile, family)
+    table = table[table.moe_ep_size == 1].reset_index(drop=True)
     return hold_back(table, ["hidden_size", "inter_size", "topk", "num_experts"])
 
 
@@ -165,8 +184,7 @@ def expert_times(
     dequantising: tuple[float, float] = (1.0, 1.0),
 ) -> Floats:
     """Predicted seconds of each row."""
-    ramp = found["delay"] * device.bandwidth
-    curve = ExpertCurve(found["launch"], found["rate"], found["memory"], ramp, found["passes"], found.get("each", 0.0))
+    curve = curve_of(found, device)
     products, times = replace(device.gemm[compute], result_size=2.0), np.empty(len(table))
     keys = ["hidden_size", "inner", "topk", "num_experts"]
     for shape, rows in table.assign(place=np.arange(len(table))).groupby(keys):
@@ -178,6 +196,13 @@ def expert_times(
         weights = Weights(size, *dequantising, slim=size < 1)
         times[rows.place] = expert_seconds(count, hit, top_k, hidden, inner, True, curve, products, weights, experts)
     return times
+
+
+def curve_of(found: Found, device: Device) -> ExpertCurve:
+    """Coefficients of one device as what prices a mixture."""
+    ramp, known = found["delay"] * device.bandwidth, (found["launch"], found["rate"], found["memory"])
+    spread = found.get("passes_elsewhere", 0.0), found.get("apart", 0.0), int(found.get("tile", 0))
+    return ExpertCurve(*known, ramp, found["passes"], found.get("each", 0.0), *spread)
 
 
 SHAPES = 24
@@ -222,7 +247,7 @@ def fit_chip(
     loose: list[str] = []
     for name, kinds in FAMILIES[chip].items():
         for family in kinds:
-            tables = {p: read_experts(data, p, family.version, family.dtype, family.kernel) for p in chip}
+            tables = {p: read_experts(data, p, family) for p in chip}
             seen = {p: table[~table.held] for p, table in tables.items()}
             blind, _ = fit_family(seen, devices, family, {})
             final, lines = fit_family(tables, devices, family, blind)
@@ -237,8 +262,28 @@ def fit_chip(
                     shapes = f"{low} to {high:,} rows"
                     if mask.any():
                         report.append(report_row(profile, label, shapes, "held out", table[mask], predicted[mask]))
-                found[profile].setdefault(name, {})[family.kind] = of_device(final, profile)
+            spread, rows, lines = _spread(data, devices, name, family, final)
+            report, loose = report + rows, loose + lines
+            for profile in chip:
+                found[profile].setdefault(name, {})[family.kind] = of_device(final, profile) | spread
     return found, report, loose
+
+
+def _spread(
+    data: Path, devices: dict[str, Device], name: str, family: Family, final: Found
+) -> tuple[Found, Report, list[str]]:
+    """What rows take whose experts are elsewhere; nothing where no table has any."""
+    version, kernel = family.spread
+    of = replace(family, version=version, kernel=kernel) if version else family
+    tables = {profile: balanced(read_mixtures(data, profile, of)) for profile in devices}
+    if not all(len(table) for table in tables.values()):
+        return {}, [], []
+
+    def time(rows: pd.DataFrame, profile: str, spread: Found) -> Floats:
+        curve = curve_of(of_device(final, profile) | spread, devices[profile])
+        return spread_times(rows, curve, devices[profile], family.compute, family.size)
+
+    return fit_spread(f"experts {name} {family.kind}", tables, time)
 
 
 def expert_lines(profile: str, families: Mapping[str, Mapping[str, Found]]) -> list[str]:
@@ -250,10 +295,11 @@ def expert_lines(profile: str, families: Mapping[str, Mapping[str, Found]]) -> l
         lines.append(f"  {name}:")
         for kind in FAMILIES[chip][name]:
             table = f"{folder}/moe/{kind.version} {kind.dtype}"
-            source = f"fitted on ai-dynamo/aiconfigurator {table} (Apache-2.0) by {COMMAND}"
+            beside = f", rows with experts elsewhere on {folder}/moe/{kind.spread[0]}" if kind.spread[0] else ""
+            source = f"fitted on ai-dynamo/aiconfigurator {table}{beside} (Apache-2.0) by {COMMAND}"
             bandwidth = load_spec(Accelerator, TABLES[profile][2]).memory.bandwidth.value
             own = known[kind.kind] | {"ramp": known[kind.kind]["delay"] * bandwidth}
-            keys = ("launch", "rate", "memory", "ramp", "passes", *(EACH if kind.each else ()))
-            coefficients = {key: own[key] for key in keys}
+            keys = ("launch", "rate", "memory", "ramp", "passes", *(EACH if kind.each else ()), *SPREAD_KEYS)
+            coefficients = {key: own[key] for key in keys if own.get(key)}
             lines += [f"    {kind.kind}:", *group_yaml(coefficients, source, 6)]
     return lines

@@ -61,7 +61,7 @@ def older_yaml(newer: dict[str, float]) -> list[str]:
     return [*lines, "    tail: 0.3"]
 
 
-UNITS = {"launch": (1e6, " us"), "gather": (1e6, " us"), "ramp": (1e-6, " MB")}
+UNITS = {"launch": (1e6, " us"), "gather": (1e6, " us"), "apart": (1e6, " us"), "ramp": (1e-6, " MB")}
 UNITS |= dict.fromkeys(("sequence", "block", "write_token", "chain", "each"), (1e9, " ns"))
 UNITS["step_launch"] = (1e6, " us")
 
@@ -73,6 +73,7 @@ def group_yaml(found: Mapping[str, float], source: str, indent: int) -> list[str
     for name, value in found.items():
         scale, unit = UNITS.get(name, (1.0, ""))
         text = str(bool(value)).lower() if name in ("cuts_all", "whole") else f"{rounded(value * scale)}{unit}"
+        text = f"{value:.0f}" if name == "tile" else text
         lines.append(f"{space}{name}: {text}")
     return lines
 

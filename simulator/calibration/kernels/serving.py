@@ -26,7 +26,7 @@ from simulator.calibration.fitting import (
 )
 from simulator.calibration.kernels import experts as mixtures
 from simulator.calibration.kernels.attention import read_attention
-from simulator.calibration.kernels.experts import expert_times, read_experts
+from simulator.calibration.kernels.experts import Family, expert_times, read_experts
 from simulator.calibration.kernels.latents import fit_latents
 from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
 from simulator.calibration.kernels.scans import fit_scans
@@ -220,7 +220,7 @@ def fit_dequantised(
     """(coefficients of `weight_only` by profile, rows of the report), beside fitted mixtures in 16 bits."""
     tables = {}
     for place in places:
-        table = read_experts(data, place.profile, TABLES[place.profile][1], "int4_wo", "")
+        table = read_experts(data, place.profile, Family("w4a16", TABLES[place.profile][1], "int4_wo", ""))
         table = table[table.distribution == "balanced"].reset_index(drop=True)
         tables[place.profile] = table.assign(held=table.num_tokens.isin(table.num_tokens.unique()[::4]))
     if not all(len(table) for table in tables.values()):

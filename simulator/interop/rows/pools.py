@@ -38,6 +38,8 @@ WHOLE_CHUNK = {False: 8192, True: 16_384}
 share."""
 ROUTED = 8
 """Experts of a row of the models that these rows are about (DeepSeek-V3, R1)."""
+ANY_RANKS = "2026"
+"""Year since which releases of TensorRT-LLM (1.2) send rows to experts of however many ranks."""
 AXES = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
 
 
@@ -154,9 +156,11 @@ def _renamed(worker: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _traffic(row: "ServingRow", among: int, ep: int, assumed: list[str]) -> ExpertTraffic | None:
     """How rows reach experts: where a network of NVLink joins nodes, TensorRT-LLM sends those of ranks that hold whole
-    requests to their experts alone, from more ranks on than each row has experts (fused_moe_wide_ep.py,
-    `select_alltoall_method_type`), rows of nvfp4 as they are multiplied. None: as the stack has it."""
-    if "tensorrt" not in row.engine.lower() or not re.search(r"NVL\d+", row.accelerator) or among == 1 or ep <= ROUTED:
+    requests to their experts alone, rows of nvfp4 as they are multiplied. Until 2025 it did from more ranks on than
+    each row has experts (fused_moe_wide_ep.py, `select_alltoall_method_type`), since then from two on
+    (fused_moe/communication/communication_factory.py). None: as the stack has it."""
+    fewest = ROUTED if (row.day or "") < ANY_RANKS else 1
+    if "tensorrt" not in row.engine.lower() or not re.search(r"NVL\d+", row.accelerator) or among == 1 or ep <= fewest:
         return None
     assumed.append("rows are sent to their experts by kernels over NVLink, priced as DeepEP's for decoding")
     packed = row.number_format == "nvfp4"

@@ -280,8 +280,10 @@ class Pieces:
         spread = self.shard.spread or Spread(self.shard.model, piece.spread)
         sizes, found = (piece.top_k, piece.hidden, piece.inner, piece.gated), np.zeros(len(rows))
         held = piece.experts / piece.spread
+        gathered = rows if self.shard.exchange is None else np.zeros(len(rows))
         for here, hit in spread.work(rows):
-            found = np.maximum(found, expert_seconds(here, hit + spread.shared, *sizes, experts, curve, weights, held))
+            own, beyond = (hit + spread.shared, *sizes), np.maximum(gathered - here, 0.0)
+            found = np.maximum(found, expert_seconds(here, *own, experts, curve, weights, held, beyond))
         return found
 
     def product(self, formats: Formats, plain: bool = False) -> tuple[GemmCurve, Weights]:

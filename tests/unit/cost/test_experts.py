@@ -130,3 +130,30 @@ def test_some_kernels_take_a_time_for_each_expert_of_the_device() -> None:
             here = rows * held / 256
             found = expert_seconds(here, hit, 8, 7168, inner, True, curve, products, weights, held)
             assert found[0] == pytest.approx(seconds, rel=0.15), (family, held)
+
+
+def test_rows_whose_experts_are_elsewhere_are_passed_over_all_the_same() -> None:
+    device = compile_device(load_spec(Accelerator, "h100-sxm"))
+    products, rows, hit = device.gemm["bf16"], np.array([256.0, 256.0]), np.array([32.0, 32.0])
+    curve = replace(FREE, passes_elsewhere=2.0, apart=1e-5)
+    sides = 4, 2048, 1024, True, curve, products, Weights(2.0), 32.0
+    alone, gathered = expert_seconds(rows, hit, *sides, np.array([0.0, 768.0]))
+    traffic = 2.0 * 768 * 4 * (3 * 1024 + 2 * 2048) * products.result_size
+    assert gathered - alone == pytest.approx(1e-5 + traffic / products.bandwidth)
+
+
+def test_tiles_of_all_rows_are_emptier_where_experts_are_elsewhere() -> None:
+    """512 rows of four experts each here, 1,536 elsewhere: 64 rows for each of 32 experts, 256 of all rows."""
+    device = compile_device(load_spec(Accelerator, "h100-sxm"))
+    sides = 2880, 2880, True
+    products, held, hit = device.gemm["bf16"], 32.0, np.array([32.0])
+    plain, tiled = FREE, replace(FREE, tile=128)
+    here, beyond = np.array([512.0]), np.array([1536.0])
+    asked = 2048 * 4 / 32
+    assert asked == 256  # more than the tallest tile
+    given = expert_seconds(here, hit, 4, *sides, tiled, products, Weights(0.53), held, beyond)
+    full = expert_seconds(np.array([1024.0]), hit, 4, *sides, plain, products, Weights(0.53), held)
+    assert given == pytest.approx(full)  # 64 rows an expert pass as a tile of 128
+    assert given > expert_seconds(here, hit, 4, *sides, plain, products, Weights(0.53), held, beyond)
+    alone = expert_seconds(here, hit, 4, *sides, tiled, products, Weights(0.53), held)
+    assert alone == pytest.approx(expert_seconds(here, hit, 4, *sides, plain, products, Weights(0.53), held))

@@ -146,6 +146,17 @@ def test_many_ranks_of_a_rack_send_rows_to_their_experts_alone() -> None:
     )
 
 
+def test_since_2026_the_ranks_of_a_rack_may_be_few() -> None:
+    few = {"gpus_per_worker": 8, "workers": 1, "tp": 1, "attention_dp": 8, "moe_ep": 8}
+    dispatchers = {
+        day: drafted(parallelism=with_decode(**few), num_accelerators=24, measured_on=day).serving.pools[1].experts
+        for day in ("2025-12-19", "2026-02-05")
+    }
+    assert dispatchers["2025-12-19"] is None
+    assert dispatchers["2026-02-05"] is not None
+    assert dispatchers["2026-02-05"].dispatcher == "deepep-low-latency-b200"
+
+
 def test_rows_with_and_without_drafts_do_not_share_what_iterations_cost() -> None:
     plain = ServingRow.model_validate(ROW)
     drafting = ServingRow.model_validate(ROW | {"spec_decoding": "mtp", "recipe": "ctx2_gen3_tep8_batch2_eplb0_mtp3"})
