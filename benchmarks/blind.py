@@ -68,7 +68,7 @@ class Blind:
         return f"<!-- {self.name}: written by benchmarks/blind.py -->", f"<!-- end of {self.name} -->"
 
 
-TESTS = (Blind("blind"), Blind("blind2"), Blind("blind3"), Blind("blind4"))
+TESTS = (Blind("blind"), Blind("blind2"), Blind("blind3"), Blind("blind4"), Blind("blind5"))
 
 
 def answer(kind: str, outcome: Any) -> Answer:
