@@ -472,9 +472,13 @@ def _batching(
     if stack_name in limits.V0 and tokens is None and policy is None:
         policy, tokens = limits.of_v0(stack_name, row.engine_version, row.accelerator, model, said, told.context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
-    if stack_name in limits.V1 and most is None and tokens is None and said == Told():
-        most, tokens = limits.of_v1(row.accelerator, row.kind in ONLINE)
+    if stack_name in limits.V1 and (most is None or tokens is None) and said == Told():
+        usual = limits.of_v1(row.accelerator, row.kind in ONLINE)
+        most, tokens = most or usual[0], tokens or usual[1]
         assumed.append(f"at most {most:,} sequences and {tokens:,} tokens an iteration, the defaults of device and use")
+    if stack_name in limits.SGLANG and tokens is None and said == Told():
+        tokens = limits.of_sglang(row.accelerator, row.engine_version)
+        assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default of the device")
     if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
         ranks = 1 if row.kind == APART else spread(row).get("attention_dp") or 1
         tokens, most = said.limits(row.concurrency, row.input_len, 1 if drafts is None else drafts.most_rows, ranks)

@@ -17,6 +17,8 @@ V0 = ("vllm-v0", "vllm-v0-rocm", "vllm-v0-blocks", "vllm-v0-blocks-rocm", "vllm-
 """Stacks of that engine."""
 V1 = ("vllm", "vllm-serve", "vllm-offline", "vllm-async")
 """Stacks whose default limits depend on the device and on whether a server asks."""
+SGLANG = ("sglang", "sglang-blocks", "sglang-blocks-rocm")
+"""Stacks of SGLang since 0.4, whose chunks depend on the device."""
 LONG = 32_768
 """Contexts above which prompts are cut by default."""
 CUT = 512
@@ -55,3 +57,21 @@ def of_v1(accelerator: str, served: bool) -> tuple[int, int]:
     if not small and names.cluster(accelerator).node.accelerator.memory.capacity.value >= LARGE:
         return 1024, 8192 if served else 16_384
     return 256, 2048 if served else 8192
+
+
+CHUNKS: tuple[tuple[str, tuple[tuple[float, int], ...], int], ...] = (
+    (r"v?0\.([0-3]\.|4\.[0-6]\b)", ((25.0, 2048),), 8192),
+    (r"v?0\.(4\.|5\.[0-2]\b)", ((35.0, 2048), (160.0, 8192)), 16_384),
+    ("", ((35.0, 2048), (60.0, 4096), (160.0, 8192)), 16_384),
+)
+"""Releases of SGLang, the tokens of a chunk (`chunked_prefill_size`) below so many GB of a device, and those of
+larger devices (srt/server_args.py of 0.4.4, 0.4.9 and 0.5.5)."""
+
+
+def of_sglang(accelerator: str, version: str | None) -> int:
+    """Tokens of prompts in an iteration of SGLang; of a release that a row does not say, as of the latest."""
+    memory = names.cluster(accelerator).node.accelerator.memory.capacity.value / 2**30
+    below, largest = next(
+        (below, most) for release, below, most in CHUNKS if not release or re.match(release, version or "")
+    )
+    return next((tokens for size, tokens in below if memory < size), largest)

@@ -163,12 +163,16 @@ def score(mapped: MappedServing, run: ServingRun) -> tuple[Part, ...]:
     return _latencies(mapped, run)
 
 
+DECODES = "decode_throughput"
+"""Kind of rows of the tokens that come after the first of each request."""
+
+
 def duration(mapped: MappedServing, run: ServingRun) -> float:
     """Seconds of the measured run, continued in proportion where fewer requests were simulated."""
     finish = np.sort(np.array(run.ledger.finish, np.int64)) / TICKS_PER_SECOND
     more = mapped.requests - len(finish)
     begin = max(run.ledger.arrival[0], 0) / TICKS_PER_SECOND
-    if mapped.cached:  # of prompts that were in the cache the last block alone runs, as long as an iteration of decodes
+    if mapped.cached or mapped.row.kind == DECODES:  # from the last of the first tokens, which takes an iteration
         first, tokens = max(run.ledger.first_token) / TICKS_PER_SECOND, max(run.ledger.output)
         begin = first - (float(finish[-1]) - first) / max(tokens - 1, 1)
     total = float(finish[-1]) - begin

@@ -12,7 +12,7 @@ from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.words import vocabulary
 from simulator.specs.serving import NumberFormats
 
-GGUF = ("llama.cpp", "llama.cpp-2024", "mlx")
+GGUF = ("llama.cpp", "llama.cpp-2024", "llama.cpp-2025", "mlx")
 """Stacks that dequantise weights to 16 bits as they read them."""
 MLX = {"int4": 4.5, "int8": 8.5}
 """Bits of a weight of MLX with a scale and an offset in 16 bits for each 64 (`mlx.core.quantize`), by format."""
@@ -21,6 +21,9 @@ INC = ("optimum-habana",)
 lists it; 768 requests of 2,176 tokens of Llama 3.1 8B fit into 128 GB in 8 bits alone)."""
 OWN_MXFP4 = re.compile(r"gpt-?oss", re.I)
 """Models that are published in MXFP4 (openai/gpt-oss-120b config.json, `quantization_config`)."""
+Q8_0 = 8.5
+"""Bits of a weight of llama.cpp's 8-bit format, in which its files of such models have what is not in MXFP4
+(ggml-org/gpt-oss-20b-GGUF: 11.27 GiB); those of Ollama have it in 16 bits (13.8 GB)."""
 NAMED = re.compile(
     r"-(fp8|nvfp4|fp4|mxfp4|mxfp8|int4|int8|(?:quantized\.)?w4a16|(?:quantized\.)?w8a8|(?:quantized\.)?w8a16|awq|gptq"
     r"|(?:bnb-)?4bit|gguf|i?q[2-8](?:-[0-9k](?:-[sml])?|-xxs|-xs|-nl)?)(?![a-z0-9])"
@@ -28,6 +31,8 @@ NAMED = re.compile(
 """Formats in the names of models that were made narrower."""
 OLLAMA = "q4_k_m"
 """What tags of Ollama without a format are, and most files of llama.cpp (github.com/ollama/ollama docs)."""
+OLLAMA_TAG = "ollama default"
+"""Words of rows on such a tag."""
 OPEN = ("auto", "default", "not stated", "unknown", "as published", "checkpoint", "native")
 """Words of rows that leave the format to the checkpoint."""
 _USUAL = (
@@ -58,12 +63,16 @@ def formats(
     precision: dict[str, Any], stack_of: str, plain: str, assumed: list[str], model_name: str = "", engine: str = ""
 ) -> NumberFormats:
     """Number formats of a row; raises Refused for words that are not known."""
-    own = bool(OWN_MXFP4.search(model_name)) and stack_of not in GGUF
+    own = bool(OWN_MXFP4.search(model_name)) and stack_of != "mlx"
+    filed = own and stack_of in GGUF
     words = stated(precision)
     if precision.get("checkpoint") == "meta fp8":
         assumed.append("attention weights in 16 bits, as in Meta's fp8 checkpoint (arXiv:2407.21783, 6.2)")
         words = "meta-fp8"
-    if own and known(words or "mxfp4")[0] in ("fp8", "fp4"):
+    if own and (known(words or "mxfp4")[0] in ("fp8", "fp4") or (filed and OLLAMA_TAG in str(words).lower())):
+        if filed and "ollama" not in plain_words(engine).split()[-1:]:
+            assumed.append("experts in MXFP4, the rest in Q8_0, as in llama.cpp's file of the model")
+            return _of_file(plain)
         if precision.get("weights") is None:
             assumed.append("experts in MXFP4, the rest in 16 bits, as in the model's checkpoint")
         words = "mxfp4"
@@ -82,6 +91,13 @@ def formats(
         experts="fp4" if apart else None,
         expert_activations=activations if apart else None,  # type: ignore[arg-type]
         kv=_cache_format(precision, stack_of, "mxfp4" if own else weights, plain, assumed),  # type: ignore[arg-type]
+    )
+
+
+def _of_file(plain: Any) -> NumberFormats:
+    """Formats of llama.cpp's file of a model in MXFP4, whose rows are in 16 bits."""
+    return NumberFormats(
+        weights="int8", weight_bits=Q8_0, activations=plain, experts="fp4", expert_activations=plain, kv=plain
     )
 
 

@@ -444,3 +444,63 @@ def test_workers_apart_go_by_other_words() -> None:
     prefill, decode = found.scenario.serving.pools
     assert prefill.parallel is not None and prefill.parallel.tp == 4
     assert decode.parallel is not None and (decode.parallel.ep, decode.replicas) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "sequences", "tokens"),
+    [("NVIDIA H100 SXM 80GB", 64, 8192), ("NVIDIA L4", 64, 2048), ("NVIDIA A100 SXM 80GB", 64, 2048)],
+)
+def test_a_row_that_limits_sequences_leaves_the_tokens_to_the_device(
+    accelerator: str, sequences: int, tokens: int
+) -> None:
+    batching = drafted(accelerator=accelerator, max_num_seqs=sequences).scenario.serving.batching
+    assert (batching.max_sequences, batching.token_budget) == (sequences, tokens)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "version", "tokens"),
+    [
+        ("NVIDIA L4", "0.4.4", 2048),
+        ("NVIDIA A100 SXM 40GB", "0.4.4", 8192),
+        ("NVIDIA A100 SXM 40GB", "0.5.1", 8192),
+        ("NVIDIA A100 SXM 40GB", "0.5.6", 4096),
+        ("NVIDIA H100 SXM 80GB", "0.5.6", 8192),
+        ("NVIDIA H200 SXM 141GB", None, 8192),
+        ("NVIDIA B200 SXM 180GB", "0.5.3", 16_384),
+        ("AMD MI300X 192GB", "0.4.9", 16_384),
+    ],
+)
+def test_chunks_of_sglang_depend_on_memory_and_release(accelerator: str, version: str | None, tokens: int) -> None:
+    found = drafted(engine="SGLang", engine_version=version, accelerator=accelerator)
+    assert found.scenario.serving.batching.token_budget == tokens
+    said = drafted(
+        engine="SGLang", engine_version=version, accelerator=accelerator, engine_options="--chunked-prefill-size 512"
+    )
+    assert said.scenario.serving.batching.token_budget == 512
+
+
+def test_files_of_gpt_oss_have_eight_bits_beside_mxfp4_under_llama_cpp_and_sixteen_under_ollama() -> None:
+    one = {
+        "kind": "single_stream_decode",
+        "model": "gpt-oss-20b",
+        "accelerator": "NVIDIA RTX 4090",
+        "concurrency": None,
+    }
+    filed = drafted(**one, engine="llama.cpp", engine_version="b6767", precision={"weights": "mxfp4"})
+    formats = filed.scenario.serving.precision
+    assert (formats.weights, formats.weight_bits, formats.experts, formats.expert_activations) == (
+        "int8",
+        8.5,
+        "fp4",
+        formats.activations,
+    )
+    assert formats.activations in ("bf16", "fp16")
+    tag = drafted(**one, engine="Ollama", precision={"weights": "q4 (Ollama default for that tag)"})
+    assert (tag.scenario.serving.precision.weights, tag.scenario.serving.precision.experts) == ("bf16", "fp4")
+
+
+def test_llama_cpp_of_every_year_dequantises_to_sixteen_bits() -> None:
+    for version in ("b2000", "b4011", "b6767"):
+        one = {"kind": "single_stream_decode", "engine": "llama.cpp", "concurrency": None}
+        row = drafted(**one, engine_version=version, precision={"weights": "q4_k_m"})
+        assert row.scenario.serving.precision.activations in ("bf16", "fp16")

@@ -672,3 +672,14 @@ def test_figures_in_other_words_are_scored_where_the_usual_ones_are_missing(
     found = outcome(kind=kind, batch_size=2, concurrency=2, metrics=metrics)
     assert [part.metric for part in found.parts] == [metric]
     assert found.error is not None
+
+
+def test_a_rate_of_decoding_leaves_the_prompts_out() -> None:
+    """Long prompts and few answers: the batch as a whole makes far fewer tokens a second than its decodes do."""
+    batch = {"model": "Llama-3.1-8B", "batch_size": 8, "input_len": 2048, "output_len": 64, "num_requests": None}
+    whole = outcome(**batch, kind="static_batch_throughput").predicted
+    alone = outcome(**batch, kind="decode_throughput").predicted
+    short = outcome(**(batch | {"input_len": 16}), kind="static_batch_throughput").predicted
+    assert whole is not None and alone is not None and short is not None
+    assert alone > 1.2 * whole
+    assert alone == pytest.approx(short, rel=0.15)
