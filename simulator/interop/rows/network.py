@@ -53,12 +53,14 @@ class Harness:
     issue: tuple[tuple[str, float], ...] = ()
     """(start of the accelerator's id, seconds a device) where one thread issues all devices of a node in turn: calls
     follow each other no faster."""
+    devices: int | None = None
+    """That one thread issues; None: all ranks."""
 
     def seconds(self, row: "NetworkRow", ours: float) -> float:
         """What the benchmark sees of a collective that takes `ours` seconds on the devices."""
         device = row.accelerator_id or ""
         each = next((seconds for start, seconds in self.issue if device.startswith(start)), 0.0)
-        return max(ours + self.call, each * (row.num_ranks or 1))
+        return max(ours + self.call, each * (self.devices or row.num_ranks or 1))
 
 
 HARNESSES = (
@@ -73,17 +75,37 @@ HARNESSES = (
         issue=(("a100", 5.3e-6), ("h100", 3.2e-6)),
     ),
 )
-"""Benchmarks whose scripts are published and whose hosts show; others run nccl-tests with a process a device."""
+"""Benchmarks whose scripts are published and whose hosts show; others run nccl-tests with a process a device unless
+their rows say otherwise."""
+ONE_PROCESS = re.compile(r"\b[Oo]ne process (?:of|drives|issues) (\d{1,2}) devices\b", re.ASCII)
+"""Words of rows whose benchmark launches on several devices from one thread (`nccl-tests -g 8`)."""
+ISSUE = (
+    ("a100", 5.3e-6),
+    ("v100", 5.3e-6),
+    ("a40", 5.3e-6),
+    ("h100", 3.2e-6),
+    ("h200", 3.2e-6),
+    ("rtx-", 3.2e-6),
+    ("l40s", 3.2e-6),
+    ("mi3", 4.6e-6),
+)
+"""(start of the accelerator's id, seconds of a launch of such a thread): of A100 and H100 by the flat times of Azure's
+guide, hosts of the same years alike; of Instinct by those of alibaba/rtp-llm on MI355X, 37 us for eight devices under
+all-reduce and all-to-all alike."""
 RACK = 72
 """GPUs of an NVL72, one domain of NVLinks."""
-COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8}
+COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 DOMAINS = re.compile(r"\b(\d{1,4}|" + "|".join(COUNTS) + r") (?:NVL72|NVLink|scale-up) (?:domains|racks)\b", re.ASCII)
 """How many domains the ranks lie on, as rows write it."""
 APART = re.compile(r"MNNVL (?:is )?(?:off|disabled)|without MNNVL|different NVLink domains", re.IGNORECASE)
 """Words of rows whose hosts reach each other through cards only, though they are of racks."""
-CARDS = re.compile(r"\b(\d{1,3}) ?x ?(\d{2,3}) ?Gb(?:it)?/s\b(?! per host)", re.ASCII)
-"""Cards of a node as rows write them: `8x400 Gb/s per node`, `4 x 200 Gbit/s InfiniBand`; those of a host are not a
-node's where a rack is one."""
+CARDS = re.compile(
+    r"(?<![\w-])(\d{1,3}|(?i:one|two|four|eight))(?: ?x ?| (?:[A-Za-z][\w-]{0,30}[ ,(]{1,2}){0,5})"
+    r"(\d{2,3}) ?Gb(?:it)?/s\b(?! per (?:host|GPU)| an? (?:GPU|device|host)\b)",
+    re.ASCII,
+)
+"""Cards of a node as rows write them: `8x400 Gb/s per node`, `2 ConnectX-5 of 100 Gbit/s`, `8 cards a node (100 Gbit/s
+EDR)`; those of a host are not a node's where a rack is one."""
 UNNAMED, UNNAMED_NODES = (
     re.compile(r"(?:unspecified|unnamed|unknown|not (?:stated|named)|any)?", re.IGNORECASE),
     "dgx-h100",
@@ -217,7 +239,7 @@ def map_network(row: NetworkRow) -> MappedCollective:
         check_timed(row.metrics, {"algbw_bytes_per_s": size, "busbw_bytes_per_s": size * factor})
     measured, metric = _measured(row, ranks, size)
     algorithm = _pinned(row)
-    harness = next((known for known in HARNESSES if row.source.startswith(known.source)), None)
+    harness = _harness(row)
     if harness is not None and size < SHORT:
         assumed.append(harness.what)
     operation, told = OPERATIONS[row.op], _environment(row)
@@ -244,10 +266,26 @@ def map_network(row: NetworkRow) -> MappedCollective:
     )
 
 
+def _harness(row: NetworkRow) -> Harness | None:
+    """How the benchmark of a row issues collectives; None where its host does not show."""
+    known = next((known for known in HARNESSES if row.source.startswith(known.source)), None)
+    said = ONE_PROCESS.search(row.notes or "")
+    if known is not None or said is None or not int(said[1]):
+        return known
+    return Harness(
+        "", f"one process issues {said[1]} devices (nccl-tests -g {said[1]})", issue=ISSUE, devices=int(said[1])
+    )
+
+
 def cards_of(row: NetworkRow) -> tuple[int, float] | None:
     """Cards of a node and bytes/s of each as a row writes them; None where it does not."""
     stated = CARDS.search(row.interconnect.get("inter", ""))
-    return (int(stated[1]), float(stated[2]) * 1e9 / 8) if stated and int(stated[1]) and int(stated[2]) else None
+    count = _number(stated[1]) if stated else 0
+    return (count, float(stated[2]) * 1e9 / 8) if stated and count and int(stated[2]) else None
+
+
+def _number(words: str) -> int:
+    return COUNTS.get(words.lower()) or int(words)
 
 
 def _is_unnamed(row: NetworkRow) -> bool:
@@ -290,9 +328,12 @@ def release_of(library: str | None, version: str | None) -> str:
 def cluster_of(row: NetworkRow) -> str:
     """The cluster that stands for the machine of a row; raises Refused where none does."""
     inter = " ".join(row.interconnect.values()).lower()
-    device = of_die((row.accelerator_id or "").lower(), row.accelerator or "")
+    device, on_node = (
+        of_die((row.accelerator_id or "").lower(), row.accelerator or ""),
+        (row.num_ranks or 0) // row.nodes,
+    )
     for known in vocabulary().network:
-        if device.startswith(known.accelerator) and known.joined in inter:
+        if device.startswith(known.accelerator) and known.joined in inter and on_node >= known.ranks:
             return known.cluster
     named, _ = card(row.device)
     if named is not None and (usual := vocabulary().serving.clusters.get(named)):
@@ -315,7 +356,7 @@ def _domains(row: NetworkRow) -> int | None:
     """Domains of NVLinks that a row of racks names; its hosts where NVLinks between them were off; None: neither."""
     words = " ".join(row.interconnect.values())
     if stated := DOMAINS.search(words):
-        return COUNTS.get(stated[1]) or max(int(stated[1]), 1)
+        return max(_number(stated[1]), 1)
     off = APART.search(words) or str(row.environment.get("NCCL_MNNVL_ENABLE", "")) == "0"
     return row.num_nodes if off else None
 

@@ -117,7 +117,9 @@ class Machine(Spec):
     accelerator: str
     """Start of the accelerator's id."""
     joined: str
-    """A word of what joins the nodes; empty for any."""
+    """A word of what joins devices or nodes; empty for any."""
+    ranks: int = 0
+    """Least ranks of a node; 0 for any."""
     cluster: str
     """Name of its profile."""
 

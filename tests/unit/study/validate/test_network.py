@@ -59,6 +59,26 @@ def test_cards_that_a_row_states_are_those_of_its_machine() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "cards"),
+    [
+        ("EFA, 1 card of 100 Gbit/s a node (p3dn.24xlarge)", (1, 12.5e9)),
+        ("RoCE, 2 ConnectX-5 of 100 Gbit/s a node, SN2700 switch", (2, 12.5e9)),
+        ("InfiniBand, 8 cards a node (100 Gbit/s EDR by the machine's type)", (8, 12.5e9)),
+        ("One ConnectX-6 HDR (200 Gbit/s) a node, on the other socket", (1, 25e9)),
+        ("RoCE, ConnectX-7, one 200 Gbit/s port (two PCIe functions)", (1, 25e9)),
+        ("RoCE, 8 BlueField-3 SuperNIC of 400 Gbit/s a node", (8, 50e9)),
+        ("ConnectX-7 400 Gb/s IB per GPU (about 50 GB/s)", None),
+        ("Slingshot-11, 200 Gbit/s a device", None),
+        ("RoCE (gIB), 4 NICs a node, 2,000 Gbit/s with the host NICs", None),
+        ("RoCE, speed of the cards not stated (368 GB/s of bus bandwidth)", None),
+        ("InfiniBand, 8 cards a node (rate not stated)", None),
+    ],
+)
+def test_cards_are_read_in_words(words: str, cards: tuple[int, float] | None) -> None:
+    assert mapped(interconnect={"inter": words}).cards == cards
+
+
+@pytest.mark.parametrize(
     ("stated", "library", "release"),
     [("2.27.7 (build default in README)", "NCCL", "2.27.7"), ("below 2.27", "NCCL", ""), ("2.26.6", "RCCL", "")],
 )
@@ -158,12 +178,46 @@ def test_racks_that_a_row_counts_are_its_domains(intra: str, inter: str, ranks: 
         ("a100-pcie-40gb", "one ConnectX-6 HDR", "a100-pcie-40gb-cluster"),
         ("b200-sxm-180gb", "EFAv4 8x400 Gb/s per node", "efa-p6-b200"),
         ("rtx-4090", "", "workstation-4x-rtx-4090"),
+        ("rtx-4090", "PCIe, peer to peer by a modified driver", "server-8x-rtx-4090-p2p"),
+        ("v100-sxm", "EFA, 1 card of 100 Gbit/s a node", "efa-p3dn"),
+        ("t4", "EFA, 1 card of 100 Gbit/s a node", "efa-g4dn"),
+        ("h100-sxm-80gb", "HPE Slingshot through the NCCL OFI plugin (cxi)", "kestrel-h100"),
+        ("a40", "NVLink bridge, NV4 (4 links) between the pair", "server-2x-a40-nvlink"),
     ],
 )
 def test_more_cards_have_a_cluster(device: str, inter: str, cluster: str) -> None:
     found = mapped(accelerator_id=device, interconnect={"inter": inter}, num_ranks=2, num_nodes=1)
     assert found.cluster == cluster
     assert predicted(found, load_spec(CollectiveProfile, "nccl-generic")) > 0
+
+
+def test_more_ranks_than_a_workstation_has_are_those_of_a_server() -> None:
+    """Six and eight RTX 4090 were refused, as the profile has four."""
+    eight = mapped(accelerator_id="rtx-4090", num_ranks=8, num_nodes=1)
+    assert eight.cluster == "server-8x-rtx-4090"
+    assert predicted(eight, load_spec(CollectiveProfile, "nccl-generic")) > 0
+    bridge = {"intra": "NVLink bridge between pairs"}
+    assert mapped(accelerator_id="a40", num_ranks=4, num_nodes=1, interconnect=bridge).cluster == "server-4x-a40"
+
+
+def test_cards_that_reach_each_other_do_not_share_the_host() -> None:
+    """nccl-tests reach 25 GB/s under the modified driver on four cards, 14 without it on eight."""
+    words = {"intra": "PCIe Gen4 x16, peer to peer by a modified driver"}
+    rates = []
+    for ranks, joined in ((4, words), (8, {})):
+        found = mapped(accelerator_id="rtx-4090", num_ranks=ranks, num_nodes=1, interconnect=joined)
+        seconds = predicted(found, load_spec(CollectiveProfile, "nccl-generic"))
+        rates.append(2 * (ranks - 1) / ranks * found.size_bytes / seconds)
+    assert rates == [pytest.approx(25e9, rel=0.15), pytest.approx(14e9, rel=0.1)]
+
+
+def test_one_process_of_many_devices_shows_in_short_times() -> None:
+    row = read_row(NetworkRow, ROW | {"notes": "out of place; one process of 12 devices (60 us)", "num_ranks": 24})
+    row = row.model_copy(update={"accelerator_id": "v100-sxm", "size_bytes": 4096.0})
+    found = map_network(row)
+    assert found.harness is not None and "nccl-tests -g 12" in found.assumed[0]
+    assert found.harness.seconds(row, 20e-6) == pytest.approx(12 * 5.3e-6)
+    assert mapped(notes="one process a device").harness is None
 
 
 def test_a_host_that_issues_for_all_devices_or_through_pytorch_shows() -> None:
