@@ -4,7 +4,8 @@ With `--sizes 1K:8G` it prints the columns of nccl-tests and what bounds each si
 nccl-tests beside them, `--all-algorithms` every algorithm under every protocol. Operations are those of nccl-tests with
 `--size` as these count it, and `dispatch` and `combine` of a mixture of experts (also moe_dispatch, moe_combine) with
 tokens, width, top-k and experts. Their libraries: alltoall, hierarchical, allgather, deepep, deepep-low-latency,
-uccl-ep, mori, cann and what else docs/models/expert-exchange.md lists.
+uccl-ep, mori, cann and what else docs/models/expert-exchange.md lists. An all_reduce with `--library vllm`, `sglang` or
+`trtllm` is that of the serving engine's own kernels (docs/models/serving-cost.md).
 """
 
 import re
@@ -22,6 +23,7 @@ EXAMPLES = (
     "dgx-h100 --op all_reduce --size 64MB --ranks 16",
     "dgx-h100 --op all_reduce --sizes 1K:8G --ranks 16 --all-algorithms --plots .",
     "dgx-h100 --op all_gather --group 0-7/8-15 --sizes 1M:1G:4 --algo Ring --proto Simple",
+    "dgx-h100 --op all_reduce --size 256KB --ranks 8 --library vllm",
     "h800-cluster --op dispatch --library deepep --ranks 64 --tokens 4096 --hidden 7168 --top-k 8 --experts 256",
     "dgx-h100 --op combine --ranks 8 --tokens 512 --hidden 4096 --top-k 2 --experts 8 --load 3,1,1,1,1,1,1,1",
 )
@@ -51,7 +53,11 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--release", metavar="NUMBER", type=_release, help="of NCCL, as 2.26 (default: the log's, or the newest known)"
     )
-    parser.add_argument("--library", metavar="NAME", help="of a dispatch or combine (default: alltoall)")
+    parser.add_argument(
+        "--library",
+        metavar="NAME",
+        help="of a dispatch or combine (default: alltoall), or vllm, sglang, trtllm: the engine's own all_reduce",
+    )
     parser.add_argument("--tokens", metavar="N", type=whole(high=10**9), help="tokens of a rank")
     parser.add_argument("--hidden", metavar="N", type=whole(), help="width of a token")
     parser.add_argument("--top-k", metavar="N", type=whole(), help="experts of a token")
@@ -215,14 +221,18 @@ def _remark(arguments: Namespace, before: str) -> str:
 def _size(arguments: Namespace) -> float:
     """Bytes of a collective that is no exchange; InputError where they are missing or none."""
     from simulator import units
+    from simulator.collectives import operation_of
+    from simulator.collectives.custom_all_reduce import ENGINES
     from simulator.errors import InputError, Problem
 
-    misplaced = [name for name in (*_NEEDED, "library", "format") if getattr(arguments, name) is not None]
+    summed = operation_of(arguments.op) == "all_reduce" and arguments.library in ENGINES
+    others = () if summed else ("library",)
+    misplaced = [name for name in (*_NEEDED, *others, "format") if getattr(arguments, name) is not None]
     if misplaced or arguments.load:
         flag = (misplaced or ["load"])[0].replace("_", "-")
-        raise InputError(
-            Problem(f"`--{flag}` has no meaning for {arguments.op}", hint="it is for dispatch and combine")
-        )
+        engines = f", or {', '.join(ENGINES)} for all_reduce" if flag == "library" else ""
+        hint = f"it is for dispatch and combine{engines}"
+        raise InputError(Problem(f"`--{flag}` has no meaning for {arguments.op}", hint=hint))
     if arguments.size is None:
         raise InputError(Problem(f"{arguments.op} needs `--size`", hint="for example --size 64MB"))
     try:

@@ -10,16 +10,27 @@ and the faster one runs. Inside one node only. Fit and errors: docs/models/servi
 """
 
 from simulator.fabric import Fabric
-from simulator.specs.libraries.collectives import CustomAllReduce
+from simulator.specs.libraries.collectives import CollectiveProfile, CustomAllReduce
 
 JOINED = ("switch", "mesh")
 """Scale-up fabrics on which every device reaches every other one directly."""
+ENGINES = ("vllm", "sglang", "trtllm")
+"""Words of engines that have such kernels (`engines` of profiles)."""
 
 
 def serves(group: tuple[int, ...], fabric: Fabric) -> bool:
     """Whether a group of ranks lies in one node whose devices reach each other directly."""
     nodes = {fabric.numbering.node_of(rank) for rank in group}
     return len(nodes) == 1 and _scale_up(group, fabric) in JOINED
+
+
+def kernels_of(
+    profile: CollectiveProfile, engine: str, size_bytes: float, group: tuple[int, ...], fabric: Fabric
+) -> CustomAllReduce | None:
+    """The kernels that an engine runs for an all-reduce; None where it hands it to the library: messages from `largest`
+    on, several nodes, devices that do not reach each other directly, machines that none is known of."""
+    own = profile.engines.get(engine)
+    return own if own is not None and size_bytes < own.largest.value and serves(group, fabric) else None
 
 
 def _scale_up(group: tuple[int, ...], fabric: Fabric) -> str:
@@ -35,6 +46,11 @@ def custom_seconds(size_bytes: float, group: tuple[int, ...], fabric: Fabric, sp
 def shot_bytes(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:
     """Send buffer of the all-to-all that moves the bytes which the kernels of such an all-reduce read."""
     return _shot(size_bytes, group, fabric, spec)[2]
+
+
+def shots(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> int:
+    """1 or 2: which of the two kernels runs."""
+    return 1 if _shot(size_bytes, group, fabric, spec)[2] > 2 * size_bytes or len(group) == 2 else 2
 
 
 def moving_share(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:

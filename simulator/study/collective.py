@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator import collectives, fabric
 from simulator.collectives import CollectiveCost, Routing, library_of
+from simulator.collectives.custom_all_reduce import ENGINES, custom_seconds, kernels_of, moving_share, shot_bytes, shots
 from simulator.errors import InputError, Problem
 from simulator.results.documents.collective import CollectiveDocument
 from simulator.specs.hardware import Cluster
@@ -27,7 +28,8 @@ class AskedCollective:
     nodes: int | None = None
     """Of the cluster; None: as its profile says, or as many as the ranks need."""
     library: str | None = None
-    """Of exchanges with experts; None: all-to-alls of the machine's own library."""
+    """Of exchanges with experts; None: all-to-alls of the machine's own library. Of all-reduces one of `ENGINES`, whose
+    kernels run where it has some for the machine and the size; the library's otherwise."""
     algorithm: str = "auto"
     routing: Routing | None = None
 
@@ -38,11 +40,14 @@ def price(asked: AskedCollective) -> CollectiveDocument:
     machine = fabric.build(cluster)
     ranks = asked.ranks or machine.devices
     profile, algorithm = load_spec(CollectiveProfile, cluster.collectives), asked.algorithm
-    if asked.library is not None:
+    operation = collectives.operation_of(asked.operation)
+    engine = asked.library if operation == "all_reduce" and asked.library in ENGINES else None
+    if engine is not None and (found := _by_engine(engine, asked, cluster, machine, profile)):
+        return found
+    if asked.library is not None and engine is None:
         profile, own = library_of(asked.library, profile)
         algorithm = own if asked.algorithm == "auto" else asked.algorithm
     group = [range(ranks)]
-    operation = collectives.operation_of(asked.operation)
     cost = collectives.cost_of(operation, group, asked.size_bytes, machine, profile, algorithm, asked.routing)
     return CollectiveDocument(
         operation=operation,
@@ -54,6 +59,38 @@ def price(asked: AskedCollective) -> CollectiveDocument:
         size_bytes=asked.size_bytes,
         time_s=cost.slowest / TICKS_PER_SECOND,
         moving_s=int(cost.moving.max(initial=0)) / TICKS_PER_SECOND,
+        bottleneck=machine.kinds[cost.bottleneck[0]] if cost.bottleneck[0] >= 0 else "",
+        busiest_bytes=_busiest(cost, machine),
+    )
+
+
+def _by_engine(
+    engine: str, asked: AskedCollective, cluster: Cluster, machine: fabric.Fabric, profile: CollectiveProfile
+) -> CollectiveDocument | None:
+    """An all-reduce by an engine's own kernels; None where the engine hands it to the library. InputError where it has
+    none that are known for these machines, or an algorithm of the library is asked for."""
+    if engine not in profile.engines:
+        known = ", ".join(profile.engines) or "none of the engines"
+        raise InputError(Problem(f"kernels of `{engine}` are not known beside {profile.name}", hint=f"known: {known}"))
+    if asked.algorithm != "auto":
+        raise InputError(Problem(f"`{engine}` chooses between its own kernels", hint="leave `--algorithm` out"))
+    group = tuple(range(asked.ranks or machine.devices))
+    own = kernels_of(profile, engine, asked.size_bytes, group, machine)
+    if own is None:
+        return None
+    seconds = custom_seconds(asked.size_bytes, group, machine, own)
+    read = shot_bytes(asked.size_bytes, group, machine, own)
+    cost = collectives.cost_of("all_to_all", [group], read, machine, profile, "direct")
+    return CollectiveDocument(
+        operation="all_reduce",
+        cluster=cluster.name,
+        library=f"kernels of {engine}",
+        algorithm="one shot" if shots(asked.size_bytes, group, machine, own) == 1 else "two shots",
+        ranks=len(group),
+        nodes=1,
+        size_bytes=asked.size_bytes,
+        time_s=seconds,
+        moving_s=seconds * moving_share(asked.size_bytes, group, machine, own),
         bottleneck=machine.kinds[cost.bottleneck[0]] if cost.bottleneck[0] >= 0 else "",
         busiest_bytes=_busiest(cost, machine),
     )

@@ -92,7 +92,9 @@ def _published(path: Path, refused: list[str]) -> list[tuple[object, ...]]:
         except Refused as reason:  # damaged, of machines that no cluster stands for, of ranks that do not fit
             refused.append(f"{line.place}: {reason}")
             continue
-        if mapped.row.size_bytes is not None and not (_host_shows(mapped) or has_other_cards(mapped) or mapped.sockets):
+        if mapped.row.size_bytes is not None and not (
+            _host_shows(mapped) or has_other_cards(mapped) or mapped.sockets or mapped.engine
+        ):
             found.append(_row(mapped))
     return found
 

@@ -92,6 +92,12 @@ ISSUE = (
 """(start of the accelerator's id, seconds of a launch of such a thread): of A100 and H100 by the flat times of Azure's
 guide, hosts of the same years alike; of Instinct by those of alibaba/rtp-llm on MI355X, 37 us for eight devices under
 all-reduce and all-to-all alike."""
+ENGINES = (
+    ("vllm", re.compile(r"\bvllm\b.*\b(?:custom|all-?reduce)", re.IGNORECASE)),
+    ("sglang", re.compile(r"\bsgl(?:ang|-kernel)\b.*\b(?:custom|all-?reduce)", re.IGNORECASE)),
+    ("trtllm", re.compile(r"\b(?:tensorrt-llm|trt-?llm)\b.*\b(?:custom|all-?reduce)", re.IGNORECASE)),
+)
+"""Serving engines by the words of a row's library, where their own kernels sum over devices."""
 RACK = 72
 """GPUs of an NVL72, one domain of NVLinks."""
 COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
@@ -211,6 +217,8 @@ class MappedCollective:
     """Cards of a node and bytes/s of each, where the row says them; None: those of the cluster."""
     sockets: bool = False
     """Whether nodes talk TCP."""
+    engine: str = ""
+    """The serving engine whose own kernels ran (`engines` of profiles); empty: the library's."""
 
 
 def map_network(row: NetworkRow) -> MappedCollective:
@@ -263,7 +271,15 @@ def map_network(row: NetworkRow) -> MappedCollective:
         told,
         cards,
         sockets,
+        _engine(row),
     )
+
+
+def _engine(row: NetworkRow) -> str:
+    """The serving engine whose own kernels a row measured; empty where a library ran."""
+    if OPERATIONS[row.op] != "all_reduce":
+        return ""
+    return next((word for word, pattern in ENGINES if pattern.search((row.library or "")[:400])), "")
 
 
 def _harness(row: NetworkRow) -> Harness | None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives, fabric
+from simulator.collectives.custom_all_reduce import custom_seconds, kernels_of
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.network import MappedCollective
 from simulator.specs.hardware import Cluster, Nics
@@ -27,6 +28,8 @@ def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     """Seconds of a row under a profile of its library; raises Refused where the ranks do not fit the nodes."""
     machine = machine_of(mapped.cluster, mapped.nodes, mapped.cards)
     group = group_of(mapped)
+    if mapped.engine:
+        return _by_engine(mapped, machine, profile, tuple(group.tolist()))
     if mapped.sockets:
         profile = over_sockets(profile)
     if mapped.environment is not None:
@@ -34,6 +37,16 @@ def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     algorithm = _known(mapped.algorithm, mapped.operation, profile)
     cost = collectives.cost_of(mapped.operation, group, mapped.size_bytes, machine, profile, algorithm)
     return cost.slowest / TICKS_PER_SECOND
+
+
+def _by_engine(
+    mapped: MappedCollective, machine: fabric.Fabric, profile: CollectiveProfile, group: tuple[int, ...]
+) -> float:
+    """Seconds of an all-reduce by an engine's own kernels; raises Refused where none are known to run."""
+    own = kernels_of(profile, mapped.engine, mapped.size_bytes, group, machine)
+    if own is None:
+        raise Refused(f"no kernels of {mapped.engine} for {mapped.size_bytes:.0f} bytes beside {profile.name}")
+    return custom_seconds(mapped.size_bytes, group, machine, own)
 
 
 def over_sockets(profile: CollectiveProfile) -> CollectiveProfile:

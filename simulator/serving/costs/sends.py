@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from simulator.collectives import Plan, activities, cost, duration, plan
 from simulator.collectives.closed_form import cost_of
-from simulator.collectives.custom_all_reduce import custom_seconds, moving_share, serves, shot_bytes
+from simulator.collectives.custom_all_reduce import custom_seconds, kernels_of, moving_share, shot_bytes
 from simulator.engine.tape import Use
 from simulator.fabric import Fabric
 from simulator.model.backward import EXPERT_EXCHANGES
@@ -105,8 +105,9 @@ class Library:
 
     def _own(self, operation: str, group: Sequence[int], size_bytes: float) -> CustomAllReduce | None:
         """The engine's kernels where they may run."""
-        own = self.profile.engines.get(self.stack.all_reduce) if operation == "all_reduce" else None
-        return own if own and size_bytes < own.largest.value and serves(tuple(group), self.fabric) else None
+        if operation != "all_reduce":
+            return None
+        return kernels_of(self.profile, self.stack.all_reduce, size_bytes, tuple(group), self.fabric)
 
 
 def knot(size_bytes: float) -> float:

@@ -37,6 +37,36 @@ def test_a_hot_rank_takes_longer(capsys: Capture) -> None:
     assert times[1] / times[0] == pytest.approx(2.4, rel=0.05)
 
 
+def test_an_engine_sums_by_its_own_kernels_where_it_does(capsys: Capture) -> None:
+    """vLLM on eight H100: one shot to 16 KB or so, two beyond, the library from 4 MiB on and between nodes."""
+    for size, ranks, ran in (
+        ("4KB", "8", "one shot"),
+        ("1MB", "8", "two shots"),
+        ("8MB", "8", "nvls"),
+        ("1MB", "16", "/"),
+    ):
+        asked = ["collective", "dgx-h100", "--op", "all_reduce", "--size", size, "--ranks", ranks, "--json", "-"]
+        assert main([*asked, "--library", "vllm"]) == 0
+        own = json.loads(capsys.readouterr().out)
+        assert main(asked) == 0
+        library = json.loads(capsys.readouterr().out)
+        assert ran in own["algorithm"]
+        assert (own["library"] == "kernels of vllm") == (own["time_s"] < library["time_s"]) == ("shot" in ran)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["l40s-cluster", "--op", "all_reduce"], "kernels of `vllm` are not known beside"),
+        (["dgx-h100", "--op", "all_gather"], "or vllm, sglang, trtllm for all_reduce"),
+        (["dgx-h100", "--op", "all_reduce", "--algorithm", "ring"], "chooses between its own kernels"),
+    ],
+)
+def test_where_an_engine_has_no_kernels_of_its_own(arguments: list[str], words: str, capsys: Capture) -> None:
+    assert main(["collective", *arguments, "--size", "64KB", "--ranks", "8", "--library", "vllm"]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_other_collectives_take_a_size_and_more_nodes_than_the_profile_has(capsys: Capture) -> None:
     assert main(["collective", "dgx-h100", "--op", "all-reduce", "--size", "64MB", "--ranks", "16"]) == 0
     assert "all_reduce of 64.0 MB by 16 ranks on 2 nodes of DGX H100" in capsys.readouterr().out

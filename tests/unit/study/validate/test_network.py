@@ -220,6 +220,18 @@ def test_one_process_of_many_devices_shows_in_short_times() -> None:
     assert mapped(notes="one process a device").harness is None
 
 
+def test_kernels_of_an_engine_are_no_collective_of_the_library() -> None:
+    """Eight MI355X sum 768 KiB in 16 us by vLLM's kernels (vllm-project/vllm pull request 39080), in 23 by RCCL."""
+    row = {"accelerator_id": "mi355x", "num_ranks": 8, "num_nodes": 1, "size_bytes": 786432}
+    own = mapped(**row, library="vLLM custom all-reduce (not RCCL)")
+    profile = load_spec(CollectiveProfile, "rccl-mi355x")
+    assert own.engine == "vllm" and not mapped(**row, library="RCCL (as vLLM calls it)").engine
+    assert predicted(own, profile) == pytest.approx(16e-6, rel=0.1)
+    assert predicted(mapped(**row, library="RCCL"), profile) > 20e-6
+    with pytest.raises(Refused, match="no kernels of vllm"):
+        predicted(mapped(**row | {"size_bytes": 1 << 30}, library="vLLM custom all-reduce"), profile)
+
+
 def test_a_host_that_issues_for_all_devices_or_through_pytorch_shows() -> None:
     azure = read_row(NetworkRow, ROW | {"source": "Azure AI benchmarking guide", "accelerator_id": "a100-sxm"})
     harness = map_network(azure.model_copy(update={"num_ranks": 8, "num_nodes": 1})).harness
