@@ -11,7 +11,7 @@ from simulator.interop.rows.words import vocabulary
 _FORMS = {"sxm": r"sxm\d?|hgx|dgx|oam|nvswitch|nvlink\w*|hbm3", "pcie": r"pcie|pci e", "nvl": r"nvl(?! ?\d\d)"}
 """Forms by their words. Of the cards that come in several forms those with HBM3 are modules (the PCIe ones: HBM2e)."""
 _OTHER = (
-    r"mobile|laptop|max q|(?<!4070 ti )super|mig|1g|2g|3g|4g|7g|mi250x(?! gcd)"
+    r"mobile|laptop|(?<!blackwell )max q|(?<!4070 ti )super|mig|1g|2g|3g|4g|7g|mi250x(?! gcd)"
     r"|h100 (64gb|96gb(?! hbm2e))|simulated"
 )
 """Words that name something else than the cards of the table."""

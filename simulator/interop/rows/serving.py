@@ -102,6 +102,12 @@ class ServingRow(BaseModel):
     notes: str | None = None
     metrics: dict[str, float | int | None]
 
+    @field_validator("metrics")
+    @classmethod
+    def _known_share(cls, metrics: dict[str, float | int | None]) -> dict[str, float | int | None]:
+        """The figures, those of a device under the word of the others."""
+        return {re.sub(r"_per_(gpu|device|npu|card|chip)$", "_per_accel", name): one for name, one in metrics.items()}
+
     @field_validator("kind")
     @classmethod
     def _known_kind(cls, kind: str) -> str:
@@ -169,6 +175,7 @@ def kind_of(line: Line) -> str | None:
 def draft_serving(row: ServingRow) -> MappedServing:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
     check_serving(row)
+    row = _with_arrivals(row)
     _check_supported(row)
     assumed: list[str] = []
     try:
@@ -183,6 +190,18 @@ def _with_batch(row: ServingRow) -> ServingRow:
         return row.model_copy(update={"batch_size": row.concurrency or row.num_requests})
     if row.kind == "online_serving" and row.request_rate_per_s is None and row.concurrency is None:
         return row.model_copy(update={"concurrency": row.batch_size})
+    return row
+
+
+def _with_arrivals(row: ServingRow) -> ServingRow:
+    """The row with its word for arrivals as the rate that it stands for: `poisson` is what a rate means anyway, and
+    all at once is no rate."""
+    word = (row.arrivals or "").lower()
+    if word in AT_RANDOM:
+        return row.model_copy(update={"arrivals": None})
+    if word in AT_ONCE:
+        places = None if (row.concurrency or 0) >= (row.num_requests or 0) else row.concurrency
+        return row.model_copy(update={"arrivals": None, "request_rate_per_s": "inf", "concurrency": places})
     return row
 
 
@@ -210,6 +229,8 @@ NANO = Overlap(batches="nano", first_share=0.375, reading_share=0.4, sending_sha
 have them (arXiv:2408.12757)."""
 UNBOUNDED = ("prefill_throughput", "decode_throughput")
 """Kinds of rows of as many requests as a benchmark chose."""
+AT_RANDOM, AT_ONCE = ("poisson", "random"), ("all at once", "burst", "inf")
+"""Words of `arrivals` for requests at random times and for those that a client sends together."""
 CLOSED_LOOP = "closed loop"
 """Word of `arrivals`: `concurrency` requests are in flight all the time."""
 ROUNDS = 10

@@ -504,3 +504,32 @@ def test_llama_cpp_of_every_year_dequantises_to_sixteen_bits() -> None:
         one = {"kind": "single_stream_decode", "engine": "llama.cpp", "concurrency": None}
         row = drafted(**one, engine_version=version, precision={"weights": "q4_k_m"})
         assert row.scenario.serving.precision.activations in ("bf16", "fp16")
+
+
+def test_words_for_arrivals_are_rates() -> None:
+    at_random = drafted(arrivals="poisson", request_rate_per_s=4.0, concurrency=None, num_requests=100)
+    assert at_random.scenario.requests.arrivals.poisson is not None
+    burst = drafted(arrivals="all at once", concurrency=500, num_requests=500).scenario.requests.arrivals
+    assert burst.constant is not None and burst.closed_loop is None
+    places = drafted(arrivals="all at once", concurrency=16, num_requests=500).scenario.requests.arrivals
+    assert places.closed_loop is not None and places.closed_loop.clients == 16
+
+
+def test_a_share_of_a_gpu_is_that_of_an_accelerator() -> None:
+    row = ServingRow.model_validate({**ROW, "metrics": {"input_tokens_per_s_per_gpu": 5.0, "ttft_s": 1.0}})
+    assert row.metrics == {"input_tokens_per_s_per_accel": 5.0, "ttft_s": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("words", "cluster"),
+    [
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q", "Workstation with four RTX PRO 6000 Blackwell Max-Q"),
+        ("NVIDIA RTX PRO 6000 Blackwell", "Server with eight RTX PRO 6000 Blackwell"),
+        ("AMD Ryzen AI Max+ 395 (Radeon 8060S)", "Desktop with Ryzen AI Max+ 395"),
+        ("NVIDIA Jetson Thor", "Jetson AGX Thor"),
+        ("Apple M3 Pro 18GB", "Mac with M3 Pro"),
+        ("AMD MI100", "Server with four MI100"),
+    ],
+)
+def test_small_machines_are_known(words: str, cluster: str) -> None:
+    assert drafted(accelerator=words).scenario.cluster.name == cluster
