@@ -64,7 +64,7 @@ def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
     cluster, machine, groups = machine_of(asked)
     profile = load_spec(CollectiveProfile, cluster.collectives)
     if asked.environment is not None:
-        profile = profile.model_copy(update={"environment": asked.environment})
+        profile = profile.model_copy(update={"environment": asked.environment.over(profile.environment)})
     own = _curve(LIBRARY if asked.algorithm == "auto" else asked.algorithm, asked, groups, machine, profile)
     others = _others(asked, groups, machine, profile) if asked.all_algorithms else ()
     return CollectiveSweepDocument(

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from simulator.interop.rows.accelerators import card, of_die
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.suspicious import check_timed
-from simulator.interop.rows.words import operation, vocabulary
+from simulator.interop.rows.words import Machine, operation, vocabulary
 from simulator.specs.libraries.collectives import Environment
 
 OPERATIONS: Mapping[str, str] = {
@@ -234,6 +234,8 @@ def map_network(row: NetworkRow) -> MappedCollective:
     if unnamed:
         assumed.append("nodes of eight H100, whatever they are: the cards between them bound it")
     cluster = UNNAMED_NODES if unnamed else cluster_of(row)
+    if not unnamed and (known := _machine(row)) and known.stands_in:
+        assumed.append(f"`{cluster}` stands in for {row.device}")
     if row.num_ranks is None:
         if not row.interconnect.get("inter"):
             raise Refused("without num_ranks")
@@ -343,18 +345,27 @@ def release_of(library: str | None, version: str | None) -> str:
 
 def cluster_of(row: NetworkRow) -> str:
     """The cluster that stands for the machine of a row; raises Refused where none does."""
+    if known := _machine(row):
+        return known.cluster
+    named, _ = card(row.device)
+    if named is not None and (usual := vocabulary().serving.clusters.get(named)):
+        return usual
+    raise Refused(f"no cluster of {row.accelerator_id or row.accelerator or 'an accelerator that is not named'}")
+
+
+def _machine(row: NetworkRow) -> Machine | None:
+    """The first of the vocabulary's machines that has the device of a row, its words and its ranks a node."""
     inter = " ".join(row.interconnect.values()).lower()
     device, on_node = (
         of_die((row.accelerator_id or "").lower(), row.accelerator or ""),
         (row.num_ranks or 0) // row.nodes,
     )
-    for known in vocabulary().network:
-        if device.startswith(known.accelerator) and known.joined in inter and on_node >= known.ranks:
-            return known.cluster
-    named, _ = card(row.device)
-    if named is not None and (usual := vocabulary().serving.clusters.get(named)):
-        return usual
-    raise Refused(f"no cluster of {row.accelerator_id or row.accelerator or 'an accelerator that is not named'}")
+    fits = (
+        known
+        for known in vocabulary().network
+        if device.startswith(known.accelerator) and known.joined in inter and on_node >= known.ranks
+    )
+    return next(fits, None)
 
 
 def _nodes(row: NetworkRow, ranks: int) -> int:

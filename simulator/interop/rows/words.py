@@ -122,6 +122,8 @@ class Machine(Spec):
     """Least ranks of a node; 0 for any."""
     cluster: str
     """Name of its profile."""
+    stands_in: bool = False
+    """Whether it is not the machine itself but what is most like it: rows list that as assumed."""
 
 
 class TrainingWords(Spec):

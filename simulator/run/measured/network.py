@@ -33,7 +33,7 @@ def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
     if mapped.sockets:
         profile = over_sockets(profile)
     if mapped.environment is not None:
-        profile = profile.model_copy(update={"environment": mapped.environment})
+        profile = profile.model_copy(update={"environment": mapped.environment.over(profile.environment)})
     algorithm = _known(mapped.algorithm, mapped.operation, profile)
     cost = collectives.cost_of(mapped.operation, group, mapped.size_bytes, machine, profile, algorithm)
     return cost.slowest / TICKS_PER_SECOND

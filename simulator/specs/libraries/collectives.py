@@ -126,6 +126,10 @@ class Environment(Spec):
     release: Release | Literal[""] = Field(default="", exclude_if=lambda release: not release)
     """Of the library, where its tables changed from one to another; empty: the newest that they are known of."""
 
+    def over(self, own: "Environment | None") -> "Environment":
+        """What this says, and what `own`, that of a machine, says where this says nothing."""
+        return self if own is None else own.model_copy(update=self.model_dump(exclude_defaults=True))
+
 
 class AlgorithmRule(Spec):
     """When a library takes an algorithm, whatever would be quickest."""

@@ -182,6 +182,8 @@ def test_racks_that_a_row_counts_are_its_domains(intra: str, inter: str, ranks: 
         ("v100-sxm", "EFA, 1 card of 100 Gbit/s a node", "efa-p3dn"),
         ("t4", "EFA, 1 card of 100 Gbit/s a node", "efa-g4dn"),
         ("h100-sxm-80gb", "HPE Slingshot through the NCCL OFI plugin (cxi)", "kestrel-h100"),
+        ("h100-sxm-80gb", "Google A3 Mega, GPUDirect-TCPXO, 8 x 200 Gbit/s a node", "gcp-a3-mega"),
+        ("mi300a", "", "mi300a-cluster"),
         ("a40", "NVLink bridge, NV4 (4 links) between the pair", "server-2x-a40-nvlink"),
     ],
 )
@@ -189,6 +191,22 @@ def test_more_cards_have_a_cluster(device: str, inter: str, cluster: str) -> Non
     found = mapped(accelerator_id=device, interconnect={"inter": inter}, num_ranks=2, num_nodes=1)
     assert found.cluster == cluster
     assert predicted(found, load_spec(CollectiveProfile, "nccl-generic")) > 0
+
+
+def test_a_machine_that_stands_in_is_assumed() -> None:
+    found = mapped(accelerator_id="rtx-6000d")
+    assert (found.cluster, found.assumed) == ("rtx-pro-6000-cx8", ("`rtx-pro-6000-cx8` stands in for rtx-6000d",))
+
+
+@pytest.mark.parametrize(
+    ("size", "microseconds"), [(64, 123), (1 << 20, 203), (16 << 20, 952), (64 << 20, 1262), (8 << 30, 47500)]
+)
+def test_a_library_keeps_what_its_machine_tells_it(size: int, microseconds: float) -> None:
+    """A3 Mega without LL and NVLS, though the row states a release (log of lessizzmore/create-a3mega-ztan-fork)."""
+    joined = {"inter": "GPUDirect-TCPXO, 8 x 200 Gbit/s a node"}
+    found = mapped(interconnect=joined, size_bytes=size, library="NCCL", library_version="2.21.5")
+    seconds = predicted(found, load_spec(CollectiveProfile, "nccl-h100-tcpxo"))
+    assert seconds == pytest.approx(microseconds * 1e-6, rel=0.15)
 
 
 def test_more_ranks_than_a_workstation_has_are_those_of_a_server() -> None:
