@@ -172,7 +172,9 @@ def _over_sizes(arguments: Namespace) -> int:
     from simulator.specs.libraries.collectives import Environment
     from simulator.study.collective_sizes import AskedSizes, sweep
 
-    misplaced = [name for name in (*_NEEDED, "library", "size", "load") if getattr(arguments, name)]
+    engine = _engine(arguments)
+    others = () if engine else ("library",)
+    misplaced = [name for name in (*_NEEDED, *others, "size", "load") if getattr(arguments, name)]
     if misplaced:
         flag = misplaced[0].replace("_", "-")
         raise InputError(Problem(f"`--{flag}` has no meaning beside `--sizes` or `--log`"))
@@ -197,6 +199,7 @@ def _over_sizes(arguments: Namespace) -> int:
             (log.sizes[0].dtype if log else "") or "float",
             (arguments.log, log) if log else None,
             arguments.format,
+            engine,
         )
     )
     if arguments.plots:
@@ -218,15 +221,22 @@ def _remark(arguments: Namespace, before: str) -> str:
     return f"{before}{remark}\n" if remark else ""
 
 
+def _engine(arguments: Namespace) -> str:
+    """The serving engine whose own all-reduce is asked for; empty where none is."""
+    from simulator.collectives import operation_of
+    from simulator.collectives.custom_all_reduce import ENGINES
+
+    library = arguments.library or ""
+    return library if library in ENGINES and operation_of(arguments.op) == "all_reduce" else ""
+
+
 def _size(arguments: Namespace) -> float:
     """Bytes of a collective that is no exchange; InputError where they are missing or none."""
     from simulator import units
-    from simulator.collectives import operation_of
     from simulator.collectives.custom_all_reduce import ENGINES
     from simulator.errors import InputError, Problem
 
-    summed = operation_of(arguments.op) == "all_reduce" and arguments.library in ENGINES
-    others = () if summed else ("library",)
+    others = () if _engine(arguments) else ("library",)
     misplaced = [name for name in (*_NEEDED, *others, "format") if getattr(arguments, name) is not None]
     if misplaced or arguments.load:
         flag = (misplaced or ["load"])[0].replace("_", "-")

@@ -9,6 +9,7 @@ one more synchronisation. For S bytes and links of B bytes/s at efficiency e,
 and the faster one runs. Inside one node only. Fit and errors: docs/models/serving-cost.md.
 """
 
+from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.specs.libraries.collectives import CollectiveProfile, CustomAllReduce
 
@@ -48,9 +49,19 @@ def shot_bytes(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: 
     return _shot(size_bytes, group, fabric, spec)[2]
 
 
-def shots(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> int:
-    """1 or 2: which of the two kernels runs."""
-    return 1 if _shot(size_bytes, group, fabric, spec)[2] > 2 * size_bytes or len(group) == 2 else 2
+def shots(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> str:
+    """`one shot` or `two shots`: which of the two kernels runs."""
+    one = len(group) == 2 or _shot(size_bytes, group, fabric, spec)[2] > 2 * size_bytes
+    return "one shot" if one else "two shots"
+
+
+def check_engine(engine: str, profile: CollectiveProfile, algorithm: str) -> None:
+    """InputError where no kernels of an engine are known for these machines, or an algorithm is asked for."""
+    if engine not in profile.engines:
+        known = ", ".join(profile.engines) or "none of the engines"
+        raise InputError(Problem(f"kernels of `{engine}` are not known beside {profile.name}", hint=f"known: {known}"))
+    if algorithm != "auto":
+        raise InputError(Problem(f"`{engine}` chooses between its own kernels", hint="leave `--algorithm` out"))
 
 
 def moving_share(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:

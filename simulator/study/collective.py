@@ -6,7 +6,15 @@ import numpy as np
 
 from simulator import collectives, fabric
 from simulator.collectives import CollectiveCost, Routing, library_of
-from simulator.collectives.custom_all_reduce import ENGINES, custom_seconds, kernels_of, moving_share, shot_bytes, shots
+from simulator.collectives.custom_all_reduce import (
+    ENGINES,
+    check_engine,
+    custom_seconds,
+    kernels_of,
+    moving_share,
+    shot_bytes,
+    shots,
+)
 from simulator.errors import InputError, Problem
 from simulator.results.documents.collective import CollectiveDocument
 from simulator.specs.hardware import Cluster
@@ -69,11 +77,7 @@ def _by_engine(
 ) -> CollectiveDocument | None:
     """An all-reduce by an engine's own kernels; None where the engine hands it to the library. InputError where it has
     none that are known for these machines, or an algorithm of the library is asked for."""
-    if engine not in profile.engines:
-        known = ", ".join(profile.engines) or "none of the engines"
-        raise InputError(Problem(f"kernels of `{engine}` are not known beside {profile.name}", hint=f"known: {known}"))
-    if asked.algorithm != "auto":
-        raise InputError(Problem(f"`{engine}` chooses between its own kernels", hint="leave `--algorithm` out"))
+    check_engine(engine, profile, asked.algorithm)
     group = tuple(range(asked.ranks or machine.devices))
     own = kernels_of(profile, engine, asked.size_bytes, group, machine)
     if own is None:
@@ -85,7 +89,7 @@ def _by_engine(
         operation="all_reduce",
         cluster=cluster.name,
         library=f"kernels of {engine}",
-        algorithm="one shot" if shots(asked.size_bytes, group, machine, own) == 1 else "two shots",
+        algorithm=shots(asked.size_bytes, group, machine, own),
         ranks=len(group),
         nodes=1,
         size_bytes=asked.size_bytes,

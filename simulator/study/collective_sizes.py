@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from simulator import collectives, fabric
 from simulator.collectives import token_bytes
 from simulator.collectives.algorithms import ALGORITHMS
+from simulator.collectives.custom_all_reduce import check_engine, custom_seconds, kernels_of, moving_share, shots
 from simulator.errors import InputError, Problem
 from simulator.interop.nccl_tests import NcclLog
 from simulator.interop.rows.network import bus_factor
 from simulator.results.documents.collective import CollectiveCurve, CollectiveSweepDocument, SizedCollective
 from simulator.specs.hardware import Cluster
-from simulator.specs.libraries.collectives import CollectiveProfile, Environment
+from simulator.specs.libraries.collectives import CollectiveProfile, CustomAllReduce, Environment
 from simulator.specs.resolve import load_spec
 from simulator.units import TICKS_PER_SECOND
 
@@ -47,6 +48,8 @@ class AskedSizes:
     form: str | None = None
     """Format in which elements travel, with its scales (one of `TOKEN_FORMATS`); None: as they are. Kernels that
     convert them are left out."""
+    engine: str = ""
+    """Of a serving engine, whose own kernels sum where it runs them; empty: the library's."""
 
     @property
     def narrowed(self) -> float:
@@ -65,12 +68,14 @@ def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
     profile = load_spec(CollectiveProfile, cluster.collectives)
     if asked.environment is not None:
         profile = profile.model_copy(update={"environment": asked.environment.over(profile.environment)})
+    if asked.engine:
+        check_engine(asked.engine, profile, asked.algorithm)
     own = _curve(LIBRARY if asked.algorithm == "auto" else asked.algorithm, asked, groups, machine, profile)
     others = _others(asked, groups, machine, profile) if asked.all_algorithms else ()
     return CollectiveSweepDocument(
         operation=asked.operation,
         cluster=cluster.name,
-        library=profile.name,
+        library=f"kernels of {asked.engine}, {profile.name}" if asked.engine else profile.name,
         ranks=groups.shape[1],
         groups=len(groups),
         nodes=len({machine.numbering.node_of(rank) for rank in groups[0].tolist()}),
@@ -87,6 +92,8 @@ def _converted(asked: AskedSizes) -> AskedSizes:
     A ring would convert partial sums at every step; direct transfers convert each part once a way (ZeRO++'s
     all-to-all, arXiv:2306.10209).
     """
+    if asked.engine and asked.form is not None:
+        raise InputError(Problem(f"kernels of `{asked.engine}` send elements as they are", hint="leave `--format` out"))
     if asked.form is None or asked.operation not in ("all_reduce", "reduce_scatter"):
         return asked
     if asked.all_algorithms or asked.algorithm.partition("/")[0] not in ("auto", "direct"):
@@ -151,6 +158,28 @@ def _curve(
     )
 
 
+def _by_engine(
+    size: float, asked: AskedSizes, groups: Ints, machine: fabric.Fabric, own: CustomAllReduce
+) -> SizedCollective:
+    """One size by an engine's own kernels, which all groups run alike."""
+    group = tuple(groups[0].tolist())
+    total = custom_seconds(size, group, machine, own)
+    moving = total * moving_share(size, group, machine, own)
+    return SizedCollective(
+        size_bytes=size,
+        count=int(size // DTYPES.get(asked.dtype, 4)),
+        time_s=total,
+        algbw_bytes_per_s=size / total,
+        busbw_bytes_per_s=size / total * bus_factor(asked.operation, len(group)),
+        algorithm=shots(size, group, machine, own),
+        protocol=asked.engine,
+        bound="scale-up" if moving > total - moving else "launch",
+        launch_s=total - moving,
+        hops_s=0.0,
+        moving_s=moving,
+    )
+
+
 def _others(
     asked: AskedSizes, groups: Ints, machine: fabric.Fabric, profile: CollectiveProfile
 ) -> tuple[CollectiveCurve, ...]:
@@ -175,6 +204,9 @@ def _sized(
     machine: fabric.Fabric,
     profile: CollectiveProfile,
 ) -> SizedCollective:
+    group = tuple(groups[0].tolist())
+    if algorithm == "auto" and (own := kernels_of(profile, asked.engine, size, group, machine)):
+        return _by_engine(size, asked, groups, machine, own)
     cost = collectives.cost_of(asked.operation, groups, size * asked.narrowed, machine, profile, algorithm)
     worst = int(np.argmax(cost.ticks))
     choice, _ = cost.plan.choice(worst)

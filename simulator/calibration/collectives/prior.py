@@ -41,7 +41,7 @@ READ = 0.7
 reaches (0.12 of a card under LL, where 0.01 to 0.02 are measured)."""
 UNKNOWN = 1.5
 """That of a figure that nothing is known of."""
-NETWORKS = ("-efa", "-omnipath", "-slingshot")
+NETWORKS = ("-efa", "-omnipath", "-slingshot", "-tcpxo")
 """How the names of profiles end that are of a network of its own kind."""
 SIBLINGS: Mapping[str, tuple[str, ...]] = {
     "LL128.trees": ("LL128",),

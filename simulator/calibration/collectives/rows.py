@@ -188,7 +188,7 @@ def _h100(data: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     yield "dgx-h100", vidur(data, "h100", "send_recv")
     yield "dgx-h100", vidur(data, "h100", "send_recv", nodes=2)
     yield "dgx-h100", vidur(data, "h100", "all_reduce")
-    yield "dgx-h100", published(data, _inter("H100-SXM", "!EFA", "!TCPX"))
+    yield "dgx-h100", published(data, _inter("H100-SXM", "!EFA", "!TCPX", "!Slingshot"))
     yield "dgx-h200", published(data, _inter("H200-SXM", "!EFA"))
 
 

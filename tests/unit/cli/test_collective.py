@@ -54,6 +54,29 @@ def test_an_engine_sums_by_its_own_kernels_where_it_does(capsys: Capture) -> Non
         assert (own["library"] == "kernels of vllm") == (own["time_s"] < library["time_s"]) == ("shot" in ran)
 
 
+def test_kernels_of_an_engine_over_sizes(capsys: Capture) -> None:
+    asked = [
+        "collective",
+        "dgx-h100",
+        "--op",
+        "all_reduce",
+        "--sizes",
+        "4K:16M:64",
+        "--ranks",
+        "8",
+        "--library",
+        "vllm",
+    ]
+    assert main([*asked, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    ran = [(one["algorithm"], one["protocol"]) for one in found["curves"][0]["sizes"]]
+    assert ran == [("one shot", "vllm"), ("two shots", "vllm"), ("nvls", "NVLS")]
+    assert found["library"].startswith("kernels of vllm, NCCL")
+    assert all(one["launch_s"] + one["moving_s"] <= one["time_s"] * 1.001 for one in found["curves"][0]["sizes"])
+    assert main([*asked, "--format", "fp8"]) == 2
+    assert "send elements as they are" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
