@@ -15,7 +15,12 @@ from simulator.specs import data_root
 from simulator.study.validate.published import KINDS
 
 FILES: Mapping[str, tuple[tuple[str, bool], ...]] = {
-    "network": (("network.jsonl", False), ("blind-network.jsonl", True), ("blind2-network.jsonl", True)),
+    "network": (
+        ("network.jsonl", False),
+        ("blind-network.jsonl", True),
+        ("blind2-network.jsonl", True),
+        ("blind5-network.jsonl", True),
+    ),
     "exchange": (("exchanges.jsonl", False),),
     "kernel": (("kernels.jsonl", False),),
 }

@@ -129,7 +129,7 @@ def _options(
     group = _group(layout, groups[0])
     return [
         _Option(candidate, protocol, rate, phases, groups, rows, occupied(profile, candidate, group))
-        for candidate, found in _able(operation, layout, _candidates(operation, name, profile), routing)
+        for candidate, found in _able(operation, layout, _candidates(operation, name, profile, layout), routing)
         for phases in (_in_operations(found, layout, size_bytes),)
         for protocol, spec in _protocols(candidate, protocol_name, profile)
         for rate in (rate_of(operation, phases, layout.members, size_bytes, spec, profile, layout.rails),)
@@ -186,7 +186,11 @@ _RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 _EXCHANGED = ("dispatch", "combine")
 
 
-def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[str, ...]:
+LONE = ("pat",)
+"""Algorithms that a library takes by itself where each node has one member alone (NVIDIA/nccl, src/graph/tuning.cc)."""
+
+
+def _candidates(operation: str, name: str, profile: CollectiveProfile, layout: GroupPlacement) -> tuple[str, ...]:
     """Names of the algorithms to try."""
     if name != "auto":
         return (name,)
@@ -196,6 +200,8 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
     base = operation.partition(":")[0]
     named = "send" if base == "shift" and "shift" not in profile.algorithms else base
     own: tuple[str, ...] = profile.algorithms.get(named, ())  # type: ignore[call-overload]
+    if layout.members > layout.nodes or layout.nodes == 1:
+        own = tuple(one for one in own if one not in LONE)
     # A library's own way to send is open to any pair, and how fast it is was measured: what serves an exchange with all
     # peers is no way out, nor what only sends where a device receives while it sends.
     alone = operation in _EXCHANGED or named in ("send", "shift")

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from simulator.specs.libraries.tuner import Tuner, TunerLinks, TunerOption
 
+RATIOS = {"tree": 0.5, "pat": 1.0}
+"""Bytes of a collective for those of its bus, of what is no ring."""
 SMALLEST = 64
 """Bytes of the first correction, and of a piece per ring and member from which a plateau begins."""
 
@@ -132,6 +134,7 @@ _KINDS: dict[str, Callable[[TunerLinks, Group], Channels]] = {
     "tree": _trees,
     "nvls": _heads,
     "nvls_tree": _heads,
+    "pat": _rings,
 }
 
 
@@ -150,6 +153,8 @@ def _latency(option: TunerOption, operation: str, group: Group) -> float:
         near = max(option.up_hop, option.overhead if group.nodes > 1 else 0.0)
         crossing = _steps(operation, group.nodes) if group.nodes > 1 else 0
         return option.base + (_steps(operation, group.members) - crossing) * near + crossing * far
+    if option.algorithm == "pat":
+        return option.base + depth * far + group.members * option.up_hop
     if option.algorithm == "tree":
         return option.base + 2 * ((group.on_node - 1) * option.up_hop + depth * far)
     return option.base + option.up_hop + 2 * depth * far
@@ -166,7 +171,7 @@ def _bandwidth(option: TunerOption, operation: str, group: Group, channels: Chan
         bus = min(bus, channels.count * option.protocol_channel[where])
     if option.protocol_bus is not None:
         bus = min(bus, option.protocol_bus[where])
-    ratio = 0.5 if option.algorithm == "tree" else group.members / _steps(operation, group.members)
+    ratio = RATIOS.get(option.algorithm) or group.members / _steps(operation, group.members)
     return bus * option.factor * ratio
 
 

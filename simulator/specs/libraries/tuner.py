@@ -50,16 +50,16 @@ class TunerLinks(Spec):
 class TunerOption(Spec):
     """What the library expects of one algorithm under one protocol."""
 
-    algorithm: Literal["ring", "tree", "nvls", "nvls_tree"]
+    algorithm: Literal["ring", "tree", "nvls", "nvls_tree", "pat"]
     """Algorithm of the profile."""
     protocol: str
     """Protocol of the profile."""
     base: Seconds
     """Once per collective."""
     up_hop: Seconds
-    """Of a hop inside a node."""
+    """Of a hop inside a node; of `pat` of each member."""
     out_hop: Seconds
-    """Of a hop between nodes."""
+    """Of a hop between nodes; of `pat` of each doubling of the nodes."""
     lone_hop: Seconds | None = None
     """The same where each node has one member; None: as `out_hop`."""
     overhead: Seconds = 0.0

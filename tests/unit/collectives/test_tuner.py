@@ -78,8 +78,9 @@ def test_a_release_takes_what_its_own_tables_say(release: str, nodes: int, size:
 def test_options_hold_until_a_release_changes_them(release: str, holds: bool) -> None:
     tuner = load_spec(CollectiveProfile, "nccl-h100").tuner
     assert tuner is not None
-    [earlier] = [option for option in tuner.options if option.before]
-    [later] = [option for option in tuner.options if option.since]
+    trees = [option for option in tuner.options if option.algorithm == "nvls_tree"]
+    [earlier] = [option for option in trees if option.before]
+    [later] = [option for option in trees if option.since]
     assert earlier.holds(release) == holds
     assert later.holds(release) != holds
 
@@ -198,3 +199,16 @@ def test_a_named_algorithm_is_taken_whatever_the_tables_say() -> None:
     assert collectives.cost_of("all_reduce", range(16), 1e9, fabric, library, "tree").algorithms == ("tree/Simple",)
     with pytest.raises(InputError, match="cannot do"):
         collectives.cost_of("all_reduce", range(16), 1e9, fabric, library, "nvls")
+
+
+def test_nccl_takes_aggregated_trees_for_nodes_with_one_member() -> None:
+    """Up to messages that fill the cards, since 2.23, and never where nodes have several members."""
+    lone = {size: taken("dgx-h100", 16, 1, size, "all_gather") for size in (64e3, 1e6, 1e9)}
+    assert lone == {64e3: "pat", 1e6: "pat", 1e9: "ring"}
+    assert taken("dgx-h100", 16, 1, 1e6, "reduce_scatter") == "pat"
+    by_release = [
+        taken("dgx-h100", 16, 1, 1e6, "all_gather", environment=Environment(release=one)) for one in ("2.20", "2.23")
+    ]
+    assert by_release == ["ring", "pat"]
+    assert taken("dgx-h100", 16, 8, 1e6, "all_gather") == "ring"
+    assert taken("dgx-h100", 1, 8, 1e6, "all_gather") == "ring"
