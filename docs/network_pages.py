@@ -7,7 +7,7 @@ import yaml
 from markdown_tables import table
 
 from simulator.report.network.page import figures
-from simulator.report.network.picture import svg
+from simulator.report.svg.fabric import svg
 from simulator.results.documents.network import NetworkDocument
 from simulator.study.network import AskedNetwork, count
 

@@ -51,7 +51,7 @@ def execute(arguments: Namespace) -> int:
         AskedNetwork(arguments.cluster, arguments.nodes, arguments.parts, way, arguments.op, size, arguments.algorithm)
     )
     if arguments.svg or arguments.png:
-        from simulator.report.network.picture import save_png, save_svg
+        from simulator.report.svg.fabric import save_png, save_svg
 
         if arguments.svg:
             save_svg(document, arguments.svg)

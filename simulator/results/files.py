@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
+from simulator.results import drawn, long_run
 from simulator.results import ground as grounds
-from simulator.results import long_run
 from simulator.results.ground import Ground, Validation
 from simulator.results.parts import (
     LATEST,
@@ -169,6 +169,7 @@ def _header(result: Result) -> dict[str, Any]:
         "host": None if result.host is None else said(result.host),
         **({"nvme": said(result.nvme)} if result.nvme is not None else {}),
         "links": [asdict(load) for load in result.links],
+        **({"network": drawn.written(result.network)} if result.network is not None else {}),
         "critical_path": said(result.critical_path),
         "sensitivities": [asdict(s) for s in result.sensitivities],
         "comparisons": [asdict(c) for c in result.comparisons],
@@ -286,6 +287,7 @@ def _result(header: dict[str, Any], reader: _Reader, inner: bool = False) -> Res
         host=part(HostMemory, mapping(header["host"])) if header.get("host") is not None else None,
         nvme=part(HostMemory, mapping(header["nvme"])) if header.get("nvme") is not None else None,
         links=tuple(_link(load, len(classes)) for load in header["links"]),
+        network=drawn.read(header.get("network")),
         critical_path=_critical_path(header["critical_path"], reader, len(classes), len(spans.start)),
         sensitivities=tuple(part(Sensitivity, s) for s in header["sensitivities"]),
         comparisons=tuple(part(Comparison, c) for c in header["comparisons"]),

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.results.documents.network import LoadedNetwork
 from simulator.results.ground import Ground
 from simulator.results.long_run import LongRun
 from simulator.results.serving.adapters import AdapterUse
@@ -415,6 +416,8 @@ class Result:
     """The same of the drives of the fullest node."""
     links: tuple[LinkLoad, ...] = ()
     """Traffic of each kind of link."""
+    network: LoadedNetwork | None = None
+    """The network with the share of the step for which its links are busy; None where it is too large to draw."""
     critical_path: CriticalPath = field(default_factory=CriticalPath)
     """What the step time is made of; nothing in it where it was not asked for."""
     sensitivities: tuple[Sensitivity, ...] = ()

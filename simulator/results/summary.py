@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from simulator import units
 from simulator.metrics import METRICS
 from simulator.results.documents.form import plain
+from simulator.results.drawn import listed
 from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
 from simulator.results.long_run import header
@@ -63,6 +64,7 @@ def to_json(result: Result) -> dict[str, Any]:
         **({"host_memory": _host(result.host)} if result.host is not None else {}),
         **({"nvme": _host(result.nvme)} if result.nvme is not None else {}),
         "links": [_link(load, names) for load in result.links],
+        **({"network": listed(result.network)} if result.network is not None else {}),
         "critical_path": _critical_path(result.critical_path, names),
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
         "published": [asdict(comparison) for comparison in result.comparisons],

@@ -20,6 +20,7 @@ from simulator.engine.tape import Timeline
 from simulator.metrics import METRICS
 from simulator.program import codes as d
 from simulator.program.piece import COPY, HOST
+from simulator.results.documents.network import LoadedNetwork
 from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.result import Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
@@ -27,7 +28,8 @@ from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import memory_error
-from simulator.run.links.carried import host_links, overloaded
+from simulator.run.links.carried import carried_bytes, host_links, overloaded
+from simulator.run.links.drawn import MOST_NODES, loaded
 from simulator.run.links.notes import ordered_rings, unused_oversubscription
 from simulator.run.local_steps import Exchanged, over_sites
 from simulator.run.parts import LAUNCHES, OFFLOAD, STRAGGLER, busy, by_axis
@@ -119,6 +121,7 @@ def gather(run: Run) -> Result:
         host=host,
         nvme=nvme,
         links=(*links, *host_links(run.job, step_s, spans), *_beside(run, step_s, spans)),
+        network=_drawn(run, step_s),
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run, used) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
@@ -134,6 +137,14 @@ def gather(run: Run) -> Result:
         provenance=_provenance(run),
         scenario=dump(run.scenario),
     )
+
+
+def _drawn(run: Run, step_s: float) -> LoadedNetwork | None:
+    """The network and how busy its links are, where it is small enough to draw."""
+    fabric = run.network.fabric
+    if fabric.numbering.all_nodes > MOST_NODES:
+        return None
+    return loaded(fabric, run.scenario.cluster, carried_bytes(fabric, run.program, run.classes), step_s)
 
 
 # ---- classes and metrics -----------------------------------------------------------------------------------------

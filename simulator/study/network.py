@@ -12,7 +12,8 @@ from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.fabric.outline import Outline, bisection, longest_way, outline
 from simulator.fabric.scale_out.base import DIRECT, UNLIMITED
-from simulator.results.documents.network import Bill, DrawnJoin, DrawnPoint, HotLink, NetworkDocument
+from simulator.results.documents.network import Bill, HotLink, NetworkDocument
+from simulator.run.links.drawn import joins, points
 from simulator.specs.hardware import Cluster
 from simulator.specs.libraries.collectives import CollectiveProfile
 from simulator.specs.network import Wired
@@ -58,6 +59,7 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         name = collectives.operation_of(asked.operation)
         load = collectives.cost_of(name, every, asked.size_bytes, machine, profile, asked.algorithm).load
     longest, seconds = longest_way(machine)
+    busy = load / machine.capacity
     keys, injected = cluster.network.more, _injected(machine)
     counted = {kind: some for kind, some in _limited(machine, drawn) if _is_shown(kind, machine) and len(some)}
     return NetworkDocument(
@@ -79,8 +81,8 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         ways=_ways(machine, asked.way) if asked.way else {},
         collective=name,
         hot=_hottest(machine, load),
-        points=tuple(_point(machine, point) for point in drawn.points) if len(drawn.points) <= MOST_POINTS else (),
-        joins=_joins(machine, drawn, load) if len(drawn.points) <= MOST_POINTS else (),
+        points=points(machine, drawn) if len(drawn.points) <= MOST_POINTS else (),
+        joins=joins(drawn, busy / (busy.max(initial=0.0) or 1.0)) if len(drawn.points) <= MOST_POINTS else (),
     )
 
 
@@ -193,26 +195,3 @@ def _hottest(machine: Fabric, load: Floats) -> tuple[HotLink, ...]:
         for link in order.tolist()
         if load[link] > 0
     )
-
-
-def _joins(machine: Fabric, drawn: Outline, load: Floats) -> tuple[DrawnJoin, ...]:
-    busy = load / machine.capacity
-    most = float(busy.max(initial=0.0))
-    return tuple(
-        DrawnJoin(
-            join.start,
-            join.stop,
-            len(join.links),
-            join.capacity,
-            float(busy[list(join.links)].max(initial=0.0)) / most if most else 0.0,
-        )
-        for join in drawn.joins
-    )
-
-
-def _point(machine: Fabric, point: tuple[str | int, ...]) -> DrawnPoint:
-    kind, *numbers = point
-    grid = machine.network.coordinates(np.array(numbers)) if kind == "device" else None
-    if grid is not None:
-        numbers = grid[0].tolist()
-    return DrawnPoint(str(kind), tuple(n for n in numbers if isinstance(n, int)), " ".join(map(str, point)))

@@ -6,7 +6,7 @@ from simulator.report.html import parts
 from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
 from simulator.report.network.page import bill, figures, hot
-from simulator.report.network.picture import svg
+from simulator.report.svg.fabric import svg
 from simulator.results.documents.network import NetworkDocument
 
 

@@ -35,6 +35,7 @@ def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         ("What to change", html_sections.sensitivities(result)),
         ("Device memory", html_sections.memory(result)),
         ("Links", html_sections.links(result)),
+        ("The network under load", html_sections.network(result)),
         ("Warnings", html_parts.notes(remarks(result))),
         *html_sections.left_open(result),
         ("Provenance", html_sections.provenance(result)),

@@ -10,7 +10,7 @@ from simulator.report.html.parts import heading, leveled, notes, stands, table, 
 from simulator.report.step import ledger, reasons, sections
 from simulator.report.step.breakdown import visible
 from simulator.report.step.profile_figures import figures
-from simulator.report.svg import pictures
+from simulator.report.svg import fabric, pictures
 from simulator.report.svg.gantt import sample, whole
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
@@ -245,6 +245,12 @@ def links(result: Result) -> Iterable[Markup]:
             ),
             rows,
         )
+
+
+def network(result: Result) -> Iterable[Markup]:
+    """The network, its links the redder the longer they are busy."""
+    if result.network is not None:
+        yield fabric.svg(result.network)
 
 
 def provenance(result: Result) -> Iterable[Markup]:

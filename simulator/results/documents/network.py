@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from simulator.results.documents.form import LEFT_OUT
 
@@ -30,7 +31,48 @@ class DrawnJoin:
     capacity: float
     """Bytes per second of all."""
     heat: float = 0.0
-    """Share of the time of a collective in which its busiest link moves bytes."""
+    """Share of the time of a collective, or of a step, in which its busiest link moves bytes."""
+
+
+class Drawable(Protocol):
+    """What is drawn of a network."""
+
+    @property
+    def cluster(self) -> str:
+        """Its name."""
+
+    @property
+    def kind(self) -> str:
+        """As its profile has it: `tree`."""
+
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+
+    @property
+    def collective(self) -> str:
+        """What loads the links; empty: nothing."""
+
+    @property
+    def points(self) -> tuple[DrawnPoint, ...]:
+        """Nodes, devices and switches."""
+
+    @property
+    def joins(self) -> tuple[DrawnJoin, ...]:
+        """What joins them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedNetwork:
+    """A network and for how long the operations of a run use what joins its points."""
+
+    cluster: str
+    kind: str
+    nodes: int
+    collective: str
+    """What loads the links: `one step`."""
+    points: tuple[DrawnPoint, ...]
+    joins: tuple[DrawnJoin, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,7 @@ def link_loads(
     """The busiest link of each kind that carried anything; of `shared` ones, of those that were recorded."""
     flows = sent(program, classes)
     costs = [classes.priced[flow.comm].cost for flow in flows]
-    total = np.zeros(len(fabric.capacity))
-    for flow, cost in zip(flows, costs, strict=True):
-        cost.carried(flow.runs).add_to(total)
+    total = _total(fabric, classes, flows)
     stops = [*fabric.block_start[1:], len(fabric.capacity)]
     found = []
     for name, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True):
@@ -136,6 +134,18 @@ def link_loads(
         highest, at_peak = peak(spans, busiest)
         found.append(replace(busiest, peak=highest, at_peak=at_peak))
     return tuple(found)
+
+
+def carried_bytes(fabric: Fabric, program: Program, classes: ChainClasses) -> Floats:
+    """Bytes that each link of a fabric carried in a step; shape (links,)."""
+    return _total(fabric, classes, sent(program, classes))
+
+
+def _total(fabric: Fabric, classes: ChainClasses, flows: list[Sent]) -> Floats:
+    total = np.zeros(len(fabric.capacity))
+    for flow in flows:
+        classes.priced[flow.comm].cost.carried(flow.runs).add_to(total)
+    return total
 
 
 def _users(classes: ChainClasses, flows: list[Sent], link: int) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import replace
 from math import acos, cos, pi, sin
 
-from simulator.results.documents.network import DrawnPoint, NetworkDocument
+from simulator.results.documents.network import Drawable, DrawnPoint
 
 Place = tuple[float, float]
 
@@ -14,7 +14,7 @@ _MARGIN, _LEFT = 40.0, 110.0
 _ROW = 150.0
 
 
-def rows(document: NetworkDocument) -> list[str]:
+def rows(document: Drawable) -> list[str]:
     """Kinds of points from the nodes up; empty where some are joined with their like."""
     points = document.points
     kinds = list(dict.fromkeys(point.kind for point in points))
@@ -29,7 +29,7 @@ def rows(document: NetworkDocument) -> list[str]:
     return found if len(found) == len(kinds) else []
 
 
-def layout(document: NetworkDocument) -> tuple[list[Place], float]:
+def layout(document: Drawable) -> tuple[list[Place], float]:
     """(x, y) of each point, and the height of the picture; its width is `WIDTH`."""
     order = rows(document)
     if order:
@@ -91,7 +91,7 @@ def _on_grid(points: tuple[DrawnPoint, ...]) -> tuple[list[Place], float]:
     return [(x + left, y) for x, y in found], max(y for _, y in found) + 70
 
 
-def _on_circle(document: NetworkDocument) -> list[Place]:
+def _on_circle(document: Drawable) -> list[Place]:
     """Groups of switches around a circle, the switches of each around a smaller one, nodes outside of theirs."""
     points = document.points
     inner = [number for number, point in enumerate(points) if point.kind not in _ENDS or _alone(document)]
@@ -122,7 +122,7 @@ def _on_circle(document: NetworkDocument) -> list[Place]:
     return [found.get(number, centre) for number in range(len(points))]
 
 
-def _alone(document: NetworkDocument) -> bool:
+def _alone(document: Drawable) -> bool:
     return all(point.kind in _ENDS for point in document.points)
 
 

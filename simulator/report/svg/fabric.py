@@ -10,13 +10,13 @@ from pathlib import Path
 
 from simulator.errors import InputError, Problem
 from simulator.report.html.markup import Markup, tag
-from simulator.report.network.layout import WIDTH, Place, layout, rows
+from simulator.report.svg.fabric_layout import WIDTH, Place, layout, rows
 from simulator.report.svg.figures import check_library
 from simulator.report.svg.pictures import number
 from simulator.report.text import palette
 from simulator.report.text.plain import clean
 from simulator.report.text.wording import plural
-from simulator.results.documents.network import NetworkDocument
+from simulator.results.documents.network import Drawable
 from simulator.results.writing import replacing, write
 
 FONT = 13.0
@@ -67,7 +67,7 @@ class Drawing:
     words: list[Word]
 
 
-def drawing(document: NetworkDocument) -> Drawing:
+def drawing(document: Drawable) -> Drawing:
     """The picture of a network; InputError for one of too many points."""
     if not document.points:
         message = f"{plural(document.nodes, 'node')} and their switches are too many to draw"
@@ -87,7 +87,7 @@ def _size(many: int) -> float:
     return max(2.0, min(8.0, 240.0 / many))
 
 
-def _lines(document: NetworkDocument, places: list[Place]) -> list[Line]:
+def _lines(document: Drawable, places: list[Place]) -> list[Line]:
     """Both directions as one line, the busier on top; a seam of a torus as a stub at each of its ends."""
     pairs: dict[tuple[int, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for join in document.joins:
@@ -107,7 +107,7 @@ def _lines(document: NetworkDocument, places: list[Place]) -> list[Line]:
     return found
 
 
-def _seam(document: NetworkDocument, start: int, stop: int) -> bool:
+def _seam(document: Drawable, start: int, stop: int) -> bool:
     """Whether a link leads around a torus, from one end of a dimension to the other."""
     one, other = document.points[start], document.points[stop]
     if document.kind not in ("torus", "multislice") or {one.kind, other.kind} != {"device"}:
@@ -126,7 +126,7 @@ def _warm(heat: float) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def _words(document: NetworkDocument, places: list[Place], many: dict[str, int]) -> list[Word]:
+def _words(document: Drawable, places: list[Place], many: dict[str, int]) -> list[Word]:
     heat = f"; red: busy in {document.collective}" if document.collective else ""
     counted = ", ".join(_counted(count, kind, " ") for kind, count in many.items())
     found = [
@@ -150,7 +150,7 @@ def _counted(many: int, kind: str, between: str) -> str:
     return clean(kind) if kind.endswith(" links") else f"{many:,}{between}{clean(kind)}"
 
 
-def svg(document: NetworkDocument, background: str | None = None) -> Markup:
+def svg(document: Drawable, background: str | None = None) -> Markup:
     """The picture as an element; without a background its words have the page's colour."""
     plan = drawing(document)
     size = {"width": number(WIDTH), "height": number(plan.height)}
@@ -202,12 +202,12 @@ def _dot(dot: Dot) -> Markup:
     return tag("circle", cx=number(x), cy=number(y), r=number(size), fill=dot.colour)
 
 
-def save_svg(document: NetworkDocument, path: str | Path) -> None:
+def save_svg(document: Drawable, path: str | Path) -> None:
     """Write the picture on white; InputError where it cannot be drawn or written."""
     write(path, f"{svg(document, background='#ffffff')}\n")
 
 
-def save_png(document: NetworkDocument, path: str | Path) -> None:
+def save_png(document: Drawable, path: str | Path) -> None:
     """Write the picture on white, drawn by matplotlib; InputError where it cannot be drawn or written."""
     check_library()
     from matplotlib.collections import LineCollection
