@@ -311,11 +311,13 @@ def _cluster_name(row: Row, assumed: list[str]) -> str:
 
 
 def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
-    nics = cluster.node.nics
+    """Cards of a node; where the row says nothing of them as many a device as usual: a server of four has half of those
+    of one with eight."""
+    nics, usual = cluster.node.nics, cluster.node.devices
     assert nics is not None
     if not row.inter_node_gbps_per_device:
         assumed.append("network as usual for the device")
-        return nics
+        return nics.model_copy(update={"count": max(nics.count * per_node // usual, 1)})
     total = row.inter_node_gbps_per_device * 1e9 / 8 * per_node
     rate = Figure[float](value=total / nics.count, status="estimate", source=f"row {row.id}")
     return nics.model_copy(update={"bandwidth": rate})
