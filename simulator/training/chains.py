@@ -29,6 +29,7 @@ from simulator.training.optimizers.step import optimizer_step
 from simulator.training.overlap.interference import memory_bound, slowed, taken
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
 from simulator.training.step import EXPERTS, SHARD, Step
+from simulator.training.tiers.gathered import gathered_units
 from simulator.training.tiers.levels import GRADIENTS, PARAMETERS, groups_of
 
 Ints = NDArray[np.int64]
@@ -222,7 +223,7 @@ class StepCosts:
             return pieces
         layers = memory.over_layers(chunk.kinds, lambda kind: operators.layer_parameters(job, kind, copies))
         extra = memory.parameters(job, chunk, copies) - layers
-        if job.lora and not (job.per_pass and units_of is operators.gathered_units):
+        if job.lora and not (job.per_pass and units_of is gathered_units):
             return pieces  # embedding and head are frozen
         ends = [operators.embedding_parameters(job) * chunk.first, operators.head_parameters(job) * chunk.last]
         ends[1] += vocabulary.parameters(job) if chunk.part else 0.0
@@ -248,7 +249,7 @@ class StepCosts:
 
         def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
             # A bucket arrives with the first of its layers, so it is counted there.
-            pieces = self.pieces(chunk, copies, operators.gathered_units)[::-1]
+            pieces = self.pieces(chunk, copies, gathered_units)[::-1]
             sizes = self.calls(pieces, job.gathered_bytes, bucket, job.optimizer.layerwise)
             return _each(sizes[::-1], copies, self.gather)
 
@@ -264,7 +265,7 @@ class StepCosts:
             return [self._over(SECONDARY, "all_gather", size, copies)]
 
         def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
-            pieces = self.pieces(chunk, copies, operators.gathered_units)
+            pieces = self.pieces(chunk, copies, gathered_units)
             return _each([[unit * job.element for unit in piece] for piece in pieces], copies, near)
 
         return self._of_all(calls)
@@ -277,7 +278,7 @@ class StepCosts:
 
         def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
             again = recomputed_layers(job, chunk.layers)
-            units = [operators.gathered_units(job, kind, copies) for kind in chunk.kinds[chunk.layers - again :]]
+            units = [gathered_units(job, kind, copies) for kind in chunk.kinds[chunk.layers - again :]]
             pieces = [[unit * job.element for unit in piece] for piece in units]
             return [[]] * (max(chunk.layers, 1) - again) + _each(pieces, copies, self.gather)
 

@@ -4,8 +4,7 @@ Model states follow ZeRO (Rajbhandari et al., arXiv:1910.02054, section 3): with
 in a shard set, 2 P parameters, gradients, and fp32 copy and moments (12 P), each divided by N from the ZeRO stage on
 that shards it. Activations follow Korthikanti et al. (arXiv:2205.05198, section 4), tensor by tensor: for GPT with
 dropout and unfused attention a layer keeps s b h (34 + 5 a s / h) bytes on one rank. How many microbatches are in
-flight comes out of the simulated schedule. Left out: allocator fragmentation beyond the stack's `memory_overhead`,
-and tensors that frameworks keep by accident.
+flight comes out of the simulated schedule. Left out: fragmentation beyond `memory_overhead`, tensors kept by accident.
 """
 
 from collections import Counter
@@ -45,6 +44,7 @@ from simulator.training.operators import (
     vocabulary_shard,
 )
 from simulator.training.optimizers.base import OPTIMIZERS, Matrices, Share
+from simulator.training.tiers.gathered import gathered_parameters
 from simulator.training.tiers.levels import levels_of
 from simulator.training.tiers.split import BUFFERS, split
 
@@ -222,7 +222,7 @@ def _states(job: Job, stage: int) -> dict[str, float]:
         states["parameters"] -= cast * job.stored * job.quantized_parameters
     if job.zero == 3:
         ends = [embedding_parameters(job) * c.first for c in chunks] + [head_parameters(job) * c.last for c in chunks]
-        largest = max((layer_parameters(job, kind) for kind in kinds_of(chunks)), default=0.0)
+        largest = max((gathered_parameters(job, kind) for kind in kinds_of(chunks)), default=0.0)
         states["gathered parameters"] = (2 * largest + max(ends, default=0.0)) * job.element
     elif job.per_pass:
         states["gathered parameters"] = sum(parameters(job, chunk) for chunk in chunks) * job.element

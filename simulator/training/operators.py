@@ -200,19 +200,6 @@ def layer_units(job: Job, kind: LayerKind, replicas: Replicas, trained: bool = T
     return found if job.stack.unit == "tensor" and job.zero == 3 else [sum(found)] * bool(found)
 
 
-def gathered_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]:
-    """Those of `layer_units` that no rank keeps whole, in elements of the working format: what is gathered in a
-    narrower one counts as fewer."""
-    least, recipe = job.stack.persistent or 0, job.recipe
-    units = layer_units(job, kind, replicas, trained=not job.per_pass)
-    units = [unit for unit in units if unit > least] if len(units) > 1 else units
-    if recipe is None or not job.quantized_parameters or not units or (job.lora and not job.per_pass):
-        return units
-    spared = layer_matrices(job, kind, replicas) * (1.0 - recipe.weight / job.element)
-    share = 1.0 - spared / layer_parameters(job, kind, replicas)
-    return [unit * share for unit in units]
-
-
 def embedding_parameters(job: Job) -> float:
     """Parameters of the input embedding on one rank."""
     return sum(tensor.elements for tensor in tensors([*embedding_ops(job), *encoder_ops(job)]))

@@ -30,6 +30,7 @@ from simulator.training.overlap.ladder import blocks_backward, blocks_forward, l
 from simulator.training.overlap.launches import host_time, of_steps, rates, sends_rows, waits_for_counts
 from simulator.training.overlap.partners import Stretch, exchanges, stretches
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
+from simulator.training.tiers.gathered import gathered_units
 from simulator.training.tiers.levels import levels_of
 
 EXPERTS = "experts"
@@ -201,7 +202,7 @@ class PassCosts:
         job, each = self.job, self.job.stack.list_overhead
         levels, second = levels_of(job, job.dense), job.sharding.secondary if job.sharding and near else None
         ranks = levels.gradients if reductions else min(second or levels.parameters, job.dense.shard)
-        sizes = operators.layer_units if reductions else operators.gathered_units
+        sizes = operators.layer_units if reductions else gathered_units
         listed = ranks * len(sizes(job, kind, job.dense)) if job.per_pass and ranks > 1 else 0
         return single(Content(host=units.to_ticks(each.value * listed) if each is not None else 0))
 

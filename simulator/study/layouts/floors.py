@@ -34,9 +34,9 @@ from simulator.study.layouts.shape import Key, Networks, Passes, Shape, key, sha
 from simulator.training import memory
 from simulator.training.job import Job, Replicas
 from simulator.training.layers import split_layers
-from simulator.training.operators import gathered_units
 from simulator.training.optimizers.step import optimizer_step
 from simulator.training.pass_costs import PassCosts
+from simulator.training.tiers.gathered import gathered_units
 
 Floats = NDArray[np.float64]
 

@@ -14,6 +14,7 @@ from simulator.training.build import build_job
 from simulator.training.job import Job
 from simulator.training.operators import Kernel
 from simulator.training.pass_costs import PassCosts
+from simulator.training.tiers import gathered
 from tests import jobs
 
 H = 1024
@@ -126,6 +127,15 @@ def test_a_4_bit_base_is_dequantised_at_every_use() -> None:
     assert sum(w.bytes for w in works if isinstance(w, Stream)) == pytest.approx(2 * size * (0.5166 + 2), rel=1e-3)
     plain = memory.static_memory(job({"rank": 8}), 0)["parameters"]
     assert plain - memory.static_memory(found, 0)["parameters"] == pytest.approx(8 * size * (2 - 0.5166), rel=1e-3)
+
+
+def test_shards_of_a_4_bit_base_are_gathered_as_they_are_stored() -> None:
+    wide, found = (job({"rank": 8} | base, zero=3) for base in ({}, {"base_format": "nf4"}))
+    (whole,), (packed,) = (gathered.gathered_units(j, jobs.LAYER, j.dense) for j in (wide, found))
+    size = 12 * H**2
+    assert 2 * (whole - packed) == pytest.approx(size * (2 - 0.5166), rel=1e-3)
+    assert gathered.gathered_parameters(found, jobs.LAYER) == pytest.approx(packed)
+    assert gathered.gathered_parameters(wide, jobs.LAYER) == pytest.approx(whole)
 
 
 def test_a_4_bit_base_is_kept_in_4_bits_whatever_products_are_in() -> None:

@@ -11,6 +11,7 @@ from simulator.training.build import build_job
 from simulator.training.job import Job
 from simulator.training.operators import Collective, Kernel
 from simulator.training.recipes import RECIPES
+from simulator.training.tiers import gathered
 from tests import jobs
 
 
@@ -137,7 +138,7 @@ def test_quantised_parameters_have_no_copy_in_16_bits_and_are_gathered_in_8() ->
     matrices = memory.matrices(alone, 0)
     spared = memory.static_memory(kept, 0)["parameters"] - memory.static_memory(alone, 0)["parameters"]
     assert spared == 2 * matrices
-    (whole,), (halved,) = (operators.gathered_units(j, jobs.LAYER, j.dense) for j in (kept, alone))
+    (whole,), (halved,) = (gathered.gathered_units(j, jobs.LAYER, j.dense) for j in (kept, alone))
     assert whole - halved == pytest.approx(matrices / 8 / 2)
 
 
