@@ -34,6 +34,8 @@ def slice_of(cluster: Cluster, devices: int, many: int = 1, axes: tuple[int, ...
 
     `axes` are sizes of parallelism from the innermost on: each lies on a whole side of that length where one is left,
     as `jax.experimental.mesh_utils.create_device_mesh` assigns them."""
+    if devices < cluster.node.devices and many == 1:
+        return _of_host(cluster, devices)
     if devices % (many * cluster.node.devices):
         raise Refused(f"{devices} devices are no multiple of {many * cluster.node.devices}, a host of each slice")
     size = devices // many
@@ -49,6 +51,17 @@ def slice_of(cluster: Cluster, devices: int, many: int = 1, axes: tuple[int, ...
     joined = {"kind": "multislice", "more": Multislice()} if many > 1 else {}
     network = cluster.network.model_copy(update={"shape": shape, **joined})
     return cluster.model_copy(update={"network": network, "nodes": devices // cluster.node.devices})
+
+
+def _of_host(cluster: Cluster, devices: int) -> Cluster:
+    """Fewer chips than a host of the profile has: a host with as many, as clouds lend them (v5e-1 and -4, v6e-1), whose
+    piece of the torus does not close."""
+    sides = tuple(_even(devices, len(cluster.network.shape)))
+    if any(side > whole for side, whole in zip(sorted(sides), sorted(cluster.network.shape), strict=True)):
+        raise Refused(f"{devices} devices are no piece of a host of {cluster.node.devices}")
+    node = cluster.node.model_copy(update={"devices": devices})
+    network = cluster.network.model_copy(update={"shape": sides})
+    return cluster.model_copy(update={"node": node, "nodes": 1, "network": network})
 
 
 def part_of(cluster: Cluster, devices: int) -> Cluster:

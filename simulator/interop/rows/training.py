@@ -77,7 +77,8 @@ class _Shape(_Part):
 class _Layout(_Part):
     """How the run of a row was laid out."""
 
-    global_batch: int = Field(ge=1, le=100_000_000)
+    global_batch: int = Field(default=0, ge=1, le=100_000_000)
+    """Sequences of a step; 0 where the row leaves them open."""
     micro_batch: int | None = PositiveInt
     tp: int | None = PositiveInt
     pp: int | None = PositiveInt
@@ -151,11 +152,12 @@ class Draft:
 
 def draft(row: Row) -> Draft:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
+    assumed: list[str] = []
+    row = _with_batch(row, assumed)
     check_training(row)
     row = schedules.stated(row)
     _check_supported(row)
     row = hybrids.stated(row)
-    assumed: list[str] = []
     row, submitted = submissions.stated(row, assumed)
     row = _divisible(slices.stated(row, _cluster_name(row, []), assumed), assumed)
     try:
@@ -165,6 +167,22 @@ def draft(row: Row) -> Draft:
     except ValidationError as error:
         raise Refused("; ".join(found["msg"].removeprefix("Value error, ") for found in error.errors())) from None
     return Draft(_with_peak(row, scenario, assumed), scenario, stacks.stack_name(row), _open(row), tuple(assumed))
+
+
+def _with_batch(row: Row, assumed: list[str]) -> Row:
+    """The row with the batch of a step where it says that of a pass alone: one pass a rank, or as many as it says that
+    a rank accumulates. A rate hardly depends on it; for a step's time, or a pipeline that fills and drains, the row is
+    refused."""
+    if row.global_batch:
+        return row
+    others = prod(size for size in (row.tp, row.pp, row.cp) if size)
+    ranks = row.devices // others
+    if row.micro_batch is None or row.primary_metric == "step_s" or (row.pp or 1) > 1 or row.devices % others:
+        raise Refused("without key `global_batch`")
+    passes = names.accumulated(row.flags, row.notes) or 1
+    batch = row.micro_batch * (row.dp or ranks) * passes
+    assumed.append(f"global_batch {batch:,}: {passes} pass{'es' * (passes > 1)} of each of {row.dp or ranks:,} ranks")
+    return row.model_copy(update={"global_batch": batch})
 
 
 ROUNDED, ROUNDED_STEP = 0.05, 0.01
@@ -388,7 +406,7 @@ def _known_model(row: Row) -> Model | None:
 def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[str]) -> Training:
     tp, pp = _accumulating(row, assumed) or (_axis(row, "tp", assumed), _axis(row, "pp", assumed))
     vpp, cp, said = row.vpp or 1, row.cp or 1, schedules.schedule(row.schedule, pp)
-    adapters, open_ones = names.lora(row.task, row.flags, row.notes)
+    adapters, open_ones = names.lora(row.task, row.precision, row.flags, row.notes, usual=stacks.adapters(row))
     assumed += open_ones
     formats, shard, cluster = names.numbers(row.precision), sharding(row.shard), _cluster_name(row, [])
     zero, group = _sharding(row, shard, stack, assumed)
@@ -435,6 +453,7 @@ def _training(row: Row, stack: Stack, submitted: dict[str, Any], assumed: list[s
         "optimizer": stacks.moments(row),
         "documents": _packed(row, adapters is not None, assumed),
         "attention": names.attention(row.attention, row.framework, row.flags),
+        "causal": names.is_causal(row.attention),
         "reduce_precision": shard.reduced or formats.reduced or reduced_in(plain(row.flags or "")),
         "blocking_launches": machines.blocking(cluster, row.devices, assumed),
         "noise": machines.noise(cluster, row.table, row.devices, assumed),
@@ -504,6 +523,9 @@ def _sharding(row: Row, shard: Sharding, stack: Stack, assumed: list[str]) -> tu
         assumed.append(
             "gradients reduced once a step: DeepSpeed and Megatron shard none between a pipeline's microbatches"
         )
+    if shard.zero == 0 and dp > 1 and stacks.shards_bf16(row):
+        shard = shard._replace(zero=1)
+        assumed.append("zero 1: DeepSpeed's optimizer of bf16 parameters shards its states at stage 0 too")
     size = dp // shard.slices if shard.slices > 1 and size is None else size
     if shard.zero is None and stack.zero and dp > 1:
         assumed.append(f"zero {stack.zero} (the stack's default)")

@@ -42,9 +42,12 @@ _SIXTEEN = re.compile(
 """Words of 16 bits that do not say which."""
 _BEFORE = re.compile(
     r"^(mixed (precision )?(?=\S)|(weights|params?|parameters|master weights?) (in |are )?(fp32|float32) (with |and )?"
-    r"|(te|transformer engine|torchao|deepseek( v3)?( style)?|fine ?grained|block ?wise) (?=.*fp8|.*float8))+"
+    r"|(te|transformer engine|torchao|deepseek( v3)?( style)?|fine ?grained|block ?wise) (?=.*fp8|.*float8)"
+    r"|qlora |(nf4|4 ?bit)( (frozen|base))?( weights)? )+"
 )
 """Words before a format that say how it is used."""
+_UNMIXED = re.compile(r"^(\w+) (weights|parameters|params)( and)? (no|without) (mixed( precision)?|amp|autocast)$")
+"""Words of parameters that are computed with as they are kept."""
 _QUALIFIERS = (
     r"mixed|precision|mixed precision|amp|autocast|training|te|transformer engine|hybrid|delayed|current|scaling|scales"
     r"|block ?(wise|scaled|scaling)?|sub ?channel"
@@ -62,6 +65,7 @@ def numbers(words: str) -> Numbers:
     if _SIXTEEN.fullmatch(plain(words)):
         return Numbers("bf16", None, f"bf16 as `{words}`, which does not say which 16 bits")
     text = re.sub(r"^(pure|full|true) (\S+)", r"\2 \1", _BEFORE.sub("", plain(words)))
+    text = _UNMIXED.sub(r"\1 pure", text)
     found = next(((name, m) for name, p in _FORMATS.items() if (m := re.match(rf"({p})(?!\w)", text))), None)
     if found is None or re.search(_NARROWER, text):
         raise Refused(f"precision `{words}`")
@@ -308,6 +312,14 @@ _LATENT_SIZES = {
 _LATENT_ONLY = re.compile(r"(?<!\w)(mla|multi ?head latent( attention)?|latent attention)(?!\w)")
 
 
+_BOTH_WAYS = re.compile(r"(?<!\w)(bi ?directional|non ?causal|not causal)(?!\w)")
+
+
+def is_causal(words: str | None) -> bool:
+    """Whether a token attends to its past alone, as it does unless words say otherwise (encoders such as BERT)."""
+    return not _BOTH_WAYS.search(plain(words or ""))
+
+
 def is_latent(words: str | None) -> bool:
     """Whether words name latent attention."""
     return bool(_LATENT_ONLY.search(plain(words or "")))
@@ -336,7 +348,7 @@ def attention(words: str | None, *others: str | None) -> Literal["fused", "unfus
 
     Raises Refused for an attention that is no plain multi-head, grouped or multi-query one.
     """
-    text = _LATENT_ONLY.sub(" ", _WINDOW.sub(" ", _LATENT.sub(" ", hybrids.beside(words))))
+    text = _BOTH_WAYS.sub(" ", _LATENT_ONLY.sub(" ", _WINDOW.sub(" ", _LATENT.sub(" ", hybrids.beside(words)))))
     plain_kinds = (
         r"(mha|gqa|mqa|multi ?head|multi query|grouped query|dense|causal|full|attention|self|rope|\d+|kv|heads?"
         r"|alibi|rotary|learned|absolute|positions?|positional|embeddings?|groups?|bf16|fp16|with|and|no bias)"
@@ -437,12 +449,14 @@ _EVERYWHERE = re.compile(r"(?<![a-z])(all|every|each)( the)? linears?( layers?)?
 _QUANTIZED = re.compile(r"(?<![a-z])qlora(?![a-z])")
 
 
-def lora(task: str, *texts: str | None) -> tuple[Lora | None, list[str]]:
-    """(adapters by the words of a row, what they leave open); None where everything is trained."""
+def lora(task: str, *texts: str | None, usual: str = "") -> tuple[Lora | None, list[str]]:
+    """(adapters by the words of a row, what they leave open); None where everything is trained. `usual` are words of
+    what the framework adapts unless it is told otherwise."""
     said = " ; ".join(plain(found or "") for found in (task, *texts))
     whole = re.match(r"full(?!.*lora)", plain(task))
     if whole or not re.search(r"(?<![a-z])q?lora(?![a-z])", re.sub(r"no lora", " ", said)):
         return None, []
+    said = f"{said} ; {plain(usual)}"
     rank = re.search(r"rank[ =]*(\d+)|r ?= ?(\d+)", said)
     size = int(next(size for size in rank.groups() if size)) if rank else 16
     everywhere, quantized = _EVERYWHERE.search(said), _QUANTIZED.search(said)
@@ -452,6 +466,7 @@ def lora(task: str, *texts: str | None) -> tuple[Lora | None, list[str]]:
     found = Lora(rank=size, targets=targets, dropout=dropout, base_format="nf4" if quantized else None)
     assumed = [] if everywhere else ["adapters beside the products of attention"]
     assumed += [] if rank else [f"adapters of rank {size}"]
+    assumed += [f"adapters as the framework has them unless told otherwise: {usual}"] if usual else []
     return found, assumed + (["frozen weights in 4 bits as QLoRA stores them (nf4)"] if quantized else [])
 
 

@@ -135,6 +135,8 @@ class TrainingWords(Spec):
     """Pipeline schedules by the whole of a text."""
     releases: tuple[Named, ...]
     """Releases of frameworks by words of a source that does not state them."""
+    adapters: tuple[Named, ...]
+    """Words of the adapters that programs train unless they are told otherwise, by words of the framework."""
     stacks: tuple[Named, ...]
     """Stacks by words of the framework."""
 

@@ -9,6 +9,7 @@ from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.schedules import schedule
+from simulator.interop.rows.stated import kernels
 from simulator.interop.rows.stated.sharding import optimizer, sharding
 from simulator.interop.rows.words import Named, vocabulary
 from simulator.specs import load_spec
@@ -23,6 +24,8 @@ GENERATIONS = {"megatron-core": ("megatron-core-0.8",), "nemo": ("nemo-2023", "n
 BEFORE_HOPPER = {"nemo-2023": "megatron-lm-2022", "megatron-core-0.8": "megatron-core"}
 """Stacks of rows on earlier chips, by what their release has on Hopper. Transformer Engine came with Hopper: NeMo of
 2022 and 2023 ran Megatron-LM's own layers; kernels of Hopper's first years are slow, those of Ampere were settled."""
+LATER = {"megatron-deepspeed": "megatron-deepspeed-2023", "deepspeed": "transformers-deepspeed"}
+"""Stacks of rows of 2023 and after, by those of DeepSpeed's first years, whose ZeRO-3 fetched tensor by tensor."""
 _RELEASES = (
     (re.compile(r"mlperf training v?(\d+\.\d+)"), (("3.1", 0),)),
     (re.compile(r"nemo v?(2\d\.\d\d)"), (("23.12", 0), ("24.07", 1))),
@@ -57,20 +60,23 @@ _HOSTS = re.compile(
 
 
 _OWN = re.compile(
-    r"(?<!\w)(own|custom|plain|vanilla|raw|hand ?written) (pytorch|torch)(?!\w)"
+    r"(?<!\w)(own|custom|plain|vanilla|raw|hand ?written) (pytorch|torch|(training )?code|cuda kernels)(?!\w)"
     r"|(pytorch|torch) (training )?(loop|script)s?(?!\w)"
 )
 """Programs of one's own, which call PyTorch and nothing else."""
+_BARE = re.compile(r"(pytorch|torch)(?!\w)")
+"""The start of what names PyTorch before anything else."""
 
 
-def family(framework: str | None, shard: str | None = None) -> Named | None:
-    """The stack that a framework's name belongs to; None where none does."""
+def family(framework: str | None, shard: str | None = None, copied: bool = False) -> Named | None:
+    """The stack that a framework's name belongs to; None where none does. `copied` says that each device holds a model
+    as far as sizes of parallelism tell."""
     known, text = _listed(framework), plain(framework or "")
     if known is not None or not _HOSTS.search(text):
         return known
     if shard:
         return _listed("ddp" if sharding(shard).zero == 0 else f"{framework} {shard}")
-    alone = _listed("ddp") if _OWN.search(text) else None
+    alone = _listed("ddp") if _OWN.search(text) or (copied and _BARE.match(text)) else None
     return alone and alone.model_copy(update={"stands_in": True})
 
 
@@ -103,10 +109,17 @@ COMPILED = {
     "fsdp-eager": "fsdp-compiled",
     "kempnerforge": "kempnerforge-compiled",
     "pytorch-ddp": "pytorch-ddp-compiled",
+    "pytorch-ddp-eager": "pytorch-ddp-compiled",
 }
 """Stacks of PyTorch whose blocks are compiled, by the eager one."""
-EAGER = {"pytorch-ddp-compiled": "pytorch-ddp", "nanochat": "pytorch-ddp"}
+EAGER = {"pytorch-ddp-compiled": "pytorch-ddp-eager", "nanochat": "pytorch-ddp-eager"}
 """Stacks of programs that compile unless a row says otherwise, and what they are without."""
+
+
+def adapters(row: "Row") -> str:
+    """Words of what the framework of a row adapts unless it is told otherwise; empty where that is not known."""
+    text, known = plain(row.framework or ""), vocabulary().training.adapters
+    return next((one.name for one in known if re.search(rf"(?<!\w)({one.words})(?!\w)", text)), "")
 
 
 def stack_name(row: "Row") -> str:
@@ -116,8 +129,8 @@ def stack_name(row: "Row") -> str:
     if name in GENERATIONS:
         found = generation(name, f"{row.framework} {row.source}")
         return BEFORE_HOPPER.get(found, found) if before_hopper else found
-    if name == "megatron-deepspeed" and _is_later(row):
-        return "megatron-deepspeed-2023"
+    if name in LATER and _is_later(row) and "deepspeed" in plain(row.framework or ""):
+        return LATER[name]
     if name != "megatron-lm-2021":
         return name
     year = re.search(r"20[12]\d", row.source)
@@ -128,9 +141,14 @@ def stack_name(row: "Row") -> str:
     return "megatron-lm-2022" if later else name
 
 
+def _copied(row: "Row") -> bool:
+    """Whether each device of a row holds a model as far as it says: there is one, or all are data-parallel ranks."""
+    return row.devices == 1 or (row.dp == row.devices and not row.ep)
+
+
 def _name(row: "Row") -> str:
     """The stack of a row's framework, compiled or not, whatever its release."""
-    known = family(row.framework, row.shard)
+    known = family(row.framework, row.shard, _copied(row))
     if known is None:
         raise Refused(f"framework `{row.framework}`")
     if known.name == "nemo" and by_user(row):
@@ -162,7 +180,7 @@ def by_user(row: "Row") -> bool:
 
 
 def _is_later(row: "Row") -> bool:
-    """Whether a row of Megatron-DeepSpeed is of 2023 and after: FlashAttention, or a chip that came with it."""
+    """Whether a row of DeepSpeed is of 2023 and after: FlashAttention, or a chip that came with it."""
     older = accelerators.profile(row.device, row.intra_node).startswith(("a100", "a800", "v100", "mi250"))
     return not older or names.attention(row.attention, row.framework, row.flags) == "fused"
 
@@ -178,6 +196,12 @@ where it trains in bf16, else in the format of the parameters (NVIDIA/Megatron-L
 `accumulate_allreduce_grads_in_fp32`; bigscience-workshop/Megatron-DeepSpeed, BF16_Optimizer)."""
 
 
+def shards_bf16(row: "Row") -> bool:
+    """Whether a row trains in bf16 by DeepSpeed, whose BF16_Optimizer gives each data-parallel rank its part of fp32
+    parameters and moments without ZeRO too (deepspeedai/DeepSpeed deepspeed/runtime/bf16_optimizer.py)."""
+    return "deepspeed" in plain(row.framework or "") and names.numbers(row.precision).precision == "bf16"
+
+
 def with_gradients(stack: Stack, name: str, precision: str, assumed: list[str]) -> Stack:
     """The stack with gradients as it keeps them at a precision."""
     size = 4 if precision in ("fp32", "tf32") else GRADIENTS.get((name, precision), stack.gradient_bytes)
@@ -187,10 +211,12 @@ def with_gradients(stack: Stack, name: str, precision: str, assumed: list[str]) 
     return stack.model_copy(update={"gradient_bytes": size, "reduce_bytes": size})
 
 
+_SIXTEEN = r"((bf|fp) ?16|b?float ?16)"
 _PURE = re.compile(
-    r"(?<!\w)(?<!no )(?<!not )((pure|true|fully) (bf ?16|bfloat ?16)|(bf ?16|bfloat ?16) (pure|master)"
-    r"|(loaded|model|weights?|masters?( weights?)?)( is| are)?( kept| stored| loaded)? in (torch\.)?(bf ?16|bfloat ?16)"
-    r"|(torch|weight) dtype ?=? ?(torch\.)?bfloat16)(?!\w)"
+    rf"(?<!\w)(?<!no )(?<!not )((pure|true|fully) {_SIXTEEN}|{_SIXTEEN} (pure|master)"
+    rf"|(loaded|model|weights?|masters?( weights?)?)( is| are)?( kept| stored| loaded)? in (torch\.)?{_SIXTEEN}"
+    rf"|{_SIXTEEN} (weights?|param\w*)( and)? (no|without) (mixed( precision)?|amp|autocast)"
+    rf"|(torch|weight) dtype ?=? ?(torch\.)?{_SIXTEEN})(?!\w)"
 )
 _WIDE = re.compile(
     r"(?<!\w)(fp32|float32) (master|main|weights?|optim\w*|states?)|masters?( weights?)? in (fp32|float32)"
@@ -198,15 +224,16 @@ _WIDE = re.compile(
 _NO_MASTER = re.compile(r"(?<!\w)(no|without|w o) (fp32 )?master (weights?|cop(y|ies)|param\w*)")
 PURE = (
     *("fsdp", "fsdp-eager", "fsdp-compiled", "fsdp2", "kempnerforge", "kempnerforge-compiled"),
-    *("transformers", "transformers-fsdp", "pytorch-ddp", "pytorch-ddp-compiled", "maxtext"),
+    *("transformers", "transformers-fsdp", "pytorch-ddp", "pytorch-ddp-eager", "pytorch-ddp-compiled", "maxtext"),
+    *("picotron", "jax"),
 )
 """Stacks whose optimizer works on parameters in whatever format they were made; those of Megatron and DeepSpeed keep
 copies in fp32 of parameters in 16 bits."""
 
 
 def pure(row: "Row") -> bool:
-    """Whether a row says that parameters are in bf16 and no copy in fp32 is kept; then all that an optimizer of
-    PyTorch or Optax makes of them, gradients and moments, is in bf16 too (`torch.zeros_like(p)`)."""
+    """Whether a row says that parameters are in 16 bits and no copy in fp32 is kept; then all that an optimizer of
+    PyTorch or Optax makes of them, gradients and moments, is in 16 bits too (`torch.zeros_like(p)`)."""
     said = " ; ".join(plain(text or "") for text in (row.precision, row.flags, row.notes))
     return stack_name(row) in PURE and bool(_PURE.search(said)) and not _WIDE.search(said)
 
@@ -216,7 +243,7 @@ def stack(row: "Row", precision: str, assumed: list[str]) -> Stack:
     name = stack_name(row)
     found = with_gradients(load_spec(Stack, name), name, precision, assumed)
     if pure(row):
-        assumed.append("parameters, gradients and moments in bf16, as the row says of parameters")
+        assumed.append("parameters, gradients and moments in 16 bits, as the row says of parameters")
         sixteen = {"master_weights": False, "fp32_parameters": False, "gradient_bytes": 2, "reduce_bytes": 2}
         found = found.model_copy(update=sixteen)
     if _NO_MASTER.search(plain(row.flags or "")):
@@ -225,15 +252,19 @@ def stack(row: "Row", precision: str, assumed: list[str]) -> Stack:
         found = found.model_copy(update={"attention_kernel": kernel})
     if names.fused_layers(row.framework, row.flags):
         found = found.model_copy(update={"fused_norms": True})
-    if family(row.framework, row.shard).stands_in:  # type: ignore[union-attr]  # or its name were refused
+    if kernels.fused_loss(row.framework, row.flags):
+        found = found.model_copy(update={"fused_loss": True, "fp32_logits": False})
+    if kernels.fused_optimizer(row.framework, row.flags, row.notes):
+        found = found.model_copy(update={"foreach_optimizer": False})
+    if family(row.framework, row.shard, _copied(row)).stands_in:  # type: ignore[union-attr]  # or its name were refused
         assumed.append(f"framework `{row.framework}` as {name}, the most like it")
     return found
 
 
 def moments(row: "Row") -> dict[str, str] | None:
     """The optimizer as the words of a row have it; None for Adam with moments in fp32."""
-    said = optimizer(row.shard, row.flags)
-    return {"name": "adam", "moments": "bf16"} if said is None and pure(row) else said
+    said, name = optimizer(row.shard, row.flags), stack_name(row)
+    return {"name": "adam", "moments": "bf16"} if said is None and (pure(row) or name == "picotron") else said
 
 
 _PLAIN_STAGES = re.compile(

@@ -425,7 +425,7 @@ def test_words_of_recomputation(words: str, what: str, layers: int | None, share
         ("BioNeMo recipes", "fsdp2"),
         ("torchtitan, FSDP2 and TP", "fsdp-eager"),
         ("TorchNeuron", "neuronx-distributed"),
-        ("own PyTorch loop", "pytorch-ddp"),
+        ("own PyTorch loop", "pytorch-ddp-eager"),
         ("PyTorch", None),
     ],
 )
@@ -493,7 +493,7 @@ def test_under_a_general_framework_the_sharding_decides() -> None:
     assert stack_of("Hugging Face Accelerate", "zero3 (DeepSpeed)") == "transformers-deepspeed"
     assert stack_of("Accelerate", "FSDP full shard") == "transformers-fsdp"
     assert (stack_of("Accelerate", "HSDP"), stack_of("PyTorch", "full shard")) == ("transformers-fsdp", "fsdp")
-    assert stack_of("PyTorch 2.4", "none") == "pytorch-ddp"
+    assert stack_of("PyTorch 2.4", "none") == "pytorch-ddp-eager"
     assert stack_of("Hugging Face Transformers", "none") == "transformers"
     assert stack_of("LLaMA-Factory (DeepSpeed)", "DeepSpeed ZeRO") == "transformers-deepspeed"
     assert stack_of("Hugging Face TRL, FSDP2", "FSDP2") == "transformers-fsdp"

@@ -63,7 +63,7 @@ def row(**changes: Any) -> dict[str, Any]:
         ({"devices": -8}, "key `devices`"),
         ({"step_s": float("nan")}, "key `step_s`"),
         ({"global_batch": None}, "without key `global_batch`"),
-        ({"global_batch": None, "seq_len": None}, "without keys `seq_len`, `global_batch`"),
+        ({"global_batch": None, "seq_len": None}, "without key `seq_len`"),
         ({"hidden": "wide", "layers": 0}, "`layers`: `0` is out of range; write 1 or more"),
         ({"device": "Z80"}, "device `Z80`"),
         ({"experts": 8}, "mixture of experts"),
