@@ -82,6 +82,8 @@ class Run:
     """Kinds of links on which its own operations met."""
     exchanged: Exchanged | None = None
     """What workers exchange that take local steps; None where all meet in every step."""
+    recorded: bool = True
+    """Whether what links carried is kept beyond the busiest of each kind."""
     fullest: Job | None = None
     """The job as the step sees it in which devices hold most, where that is another one than the one that is shown."""
 
@@ -142,7 +144,7 @@ def gather(run: Run) -> Result:
 def _drawn(run: Run, step_s: float) -> LoadedNetwork | None:
     """The network and how busy its links are, where it is small enough to draw."""
     fabric = run.network.fabric
-    if fabric.numbering.all_nodes > MOST_NODES:
+    if fabric.numbering.all_nodes > MOST_NODES or not run.recorded:
         return None
     return loaded(fabric, run.scenario.cluster, carried_bytes(fabric, run.program, run.classes), step_s)
 

@@ -237,6 +237,7 @@ def alone(
         done.links,
         done.kinds,
         met,
+        recording,
     )
 
 

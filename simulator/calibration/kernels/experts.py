@@ -300,6 +300,6 @@ def expert_lines(profile: str, families: Mapping[str, Mapping[str, Found]]) -> l
             bandwidth = load_spec(Accelerator, TABLES[profile][2]).memory.bandwidth.value
             own = known[kind.kind] | {"ramp": known[kind.kind]["delay"] * bandwidth}
             keys = ("launch", "rate", "memory", "ramp", "passes", *(EACH if kind.each else ()), *SPREAD_KEYS)
-            coefficients = {key: own[key] for key in keys if own.get(key)}
+            coefficients = {key: own[key] for key in keys if key not in SPREAD_KEYS or own.get(key)}
             lines += [f"    {kind.kind}:", *group_yaml(coefficients, source, 6)]
     return lines
