@@ -333,7 +333,7 @@ def test_an_accelerator_is_of_this_world(name: str) -> None:
     device = load_spec(Accelerator, name)
     fastest = max(figure.value for figure in device.peak.values())
     assert 1e-3 < device.memory.capacity.value / device.memory.bandwidth.value < 1
-    assert (1 if name in IN_MEMORY else 10) <= fastest / device.memory.bandwidth.value < 3000
+    assert (1 if name in IN_MEMORY else 10) <= fastest / device.memory.bandwidth.value < 4000
     assert device.on_chip is None or device.on_chip.value < device.memory.capacity.value / 50
     assert device.host_link is None or device.host_link.value < device.memory.bandwidth.value
     assert device.power is None or device.power.idle is None or device.power.idle.value < device.power.peak.value
